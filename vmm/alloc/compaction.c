@@ -33,12 +33,18 @@ static mend_result begin(mend_heap *heap, uint32_t asking, const mend_compact_bo
 }
 
 /* The gain of all compactions that fit into so much free memory, once the GPU is done. */
-static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_t room_bytes)
+static uint64_t gained_within(mend_heap *heap, const mend_request *request, uint64_t room_bytes)
 {
+    const uint64_t least_bytes = request->in_one_chunk ? request->size_bytes : 0;
+    const uint64_t most_bytes =
+        request->pages != NULL ? request->pages->largest_page_bytes : UINT64_MAX;
     uint64_t bytes = 0;
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         mend_compact_size size = {0};
-        if (mend_victims_would_serve(chunk, served) &&
+        /* One of another size is released and created again, but not if others may still hold it.
+         */
+        if (((chunk->size_bytes >= least_bytes && chunk->size_bytes <= most_bytes) ||
+             !chunk->memory.was_exported) &&
             mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_GRAPH_POOLS)) {
             mend_victims_measure(heap, chunk, NULL, &size);
         }
@@ -51,7 +57,6 @@ bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint
 {
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    const mend_served_sizes served = mend_victims_sizes_for(request);
     if (request->graph_pool != 0 || heap->chunks.missing_count > 0 ||
         limit_bytes < reserved_bytes) {
         return false;
@@ -62,7 +67,7 @@ bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint
     uint64_t before_bytes;
     do {
         before_bytes = gained_bytes;
-        gained_bytes = gained_within(heap, served, now_bytes + before_bytes);
+        gained_bytes = gained_within(heap, request, now_bytes + before_bytes);
     } while (gained_bytes > before_bytes && now_bytes + gained_bytes < request->size_bytes);
     return now_bytes + gained_bytes >= request->size_bytes;
 }

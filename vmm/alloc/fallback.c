@@ -340,7 +340,9 @@ mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span 
                .request = request,
                .answer = &answer,
                .has_looked = true};
-    bool keeps_soft_limit = outcome == MEND_NOTHING && mend_budget_has_soft_limit(heap);
+    const uint64_t soft_limit_bytes = heap->config.soft_limit_bytes;
+    bool keeps_soft_limit = outcome == MEND_NOTHING && soft_limit_bytes != 0 &&
+                            soft_limit_bytes < mend_budget_hard_limit(heap);
     if (keeps_soft_limit) {
         outcome = within_soft_limit(&c);
         keeps_soft_limit = outcome == MEND_NOTHING;

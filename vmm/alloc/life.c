@@ -65,7 +65,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     /* With detect_destroyed_streams, each free records a fence, so the cache could not keep any
      * block. */
     if (config->front_cache && !config->detect_destroyed_streams) {
-        mend_cache_open(heap, mend_budget_pressure(heap) == MEND_PRESSURE_HIGH);
+        mend_cache_open(heap, mend_budget_is_pressed(heap));
     }
     return MEND_OK;
 }

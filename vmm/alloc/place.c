@@ -46,7 +46,7 @@ static mend_outcome take_fit(mend_heap *heap, const mend_request *request, int z
 /* Between the ends of runs, which both wait for other streams: so streams share a chunk. */
 static mend_outcome place_between(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    return take(heap, request, mend_fit_find_between(heap, request, request->zone),
+    return take(heap, request, mend_fit_find_between(heap, request, request->zone, UINT64_MAX),
                 &heap->counters.placed_in_run, span);
 }
 
@@ -57,7 +57,8 @@ mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, men
         outcome =
             take_fit(heap, request, MEND_ZONE_LARGE, SMALL_CHUNK_BYTES / PAGES_OF_CHUNK, span);
     }
-    return outcome == MEND_NOTHING && heap->streams.known_count > MANY_STREAMS
+    return outcome == MEND_NOTHING && heap->streams.known_count > MANY_STREAMS &&
+                   !request->in_one_chunk
                ? place_between(heap, request, span)
                : outcome;
 }
@@ -207,8 +208,8 @@ static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request
     mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
     for (int exact = 0; outcome == MEND_NOTHING && exact <= 1; exact++) {
         mend_plan_clear(&plan);
-        is_found = mend_plan_create_only(
-            heap, request, (mend_plan_rules){.may_create = true, .exact = exact == 1}, &plan);
+        const mend_plan_rules rules = {.may_create = true, .exact = exact == 1};
+        is_found = mend_plan_find(heap, request, rules, &plan);
         outcome = carry_out(heap, request, is_found, &plan, span);
     }
     mend_plan_clear(&plan);

@@ -194,7 +194,10 @@ static uint64_t joined_bytes(const mend_heap *heap, const mend_request *request,
     }
     const mend_others *others = heap->config.others;
     const uint64_t unkept_bytes = others != NULL ? others->min_free_bytes - others->kept_bytes : 0;
-    return bytes - mend_min_u64(mend_max_u64(mend_budget_over_bytes(heap), unkept_bytes), bytes);
+    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    const uint64_t over_bytes =
+        reserved_bytes - mend_min_u64(mend_budget_hard_limit(heap), reserved_bytes);
+    return bytes - mend_min_u64(mend_max_u64(over_bytes, unkept_bytes), bytes);
 }
 
 /* About the largest request like this one. */

@@ -110,7 +110,7 @@ bool mend_observe_validate(const mend_heap *heap, char finding[MEND_VALIDATE_FIN
         return false;
     }
     MUST(heap->caching.closings > 0 ||
-             heap->caching.keeps_empty_chunks == (mend_budget_pressure(heap) == MEND_PRESSURE_HIGH),
+             heap->caching.keeps_empty_chunks == mend_budget_is_pressed(heap),
          "the front cache does not know how scarce memory is");
     return sums_are_right(a);
 }

@@ -43,7 +43,10 @@ static mend_layout_promise count_nodes(const transaction *t, size_t chunks)
 static bool reserve_nodes(transaction *t)
 {
     mend_heap *heap = t->heap;
-    size_t created = mend_plan_create_count(t->plan);
+    size_t created = 0;
+    for (uint64_t left = t->plan->create_bytes; left > 0; created++) {
+        left -= mend_plan_next_chunk(t->plan, left);
+    }
     size_t chunks = t->plan->picks.count + created;
     t->parts = calloc(chunks, sizeof(t->parts[0]));
     t->nodes = count_nodes(t, chunks);

@@ -87,7 +87,7 @@ void mend_heap_unlock_after_read(mend_heap *heap)
 void mend_heap_unlock_grow(mend_heap *heap)
 {
     mend_events_end_call(&heap->events);
-    mend_cache_open(heap, mend_budget_pressure(heap) == MEND_PRESSURE_HIGH);
+    mend_cache_open(heap, mend_budget_is_pressed(heap));
     mend_mutex_unlock(&heap->grow);
 }
 

@@ -201,7 +201,7 @@ void mend_effective_limit_begin_search(mend_heap *heap)
     const uint64_t reserved = heap->chunks.reserved_bytes;
     const uint64_t room = known->bytes > reserved ? known->bytes - reserved : 0;
     const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
-    const bool is_old = mend_budget_is_below_limit(heap) &&
+    const bool is_old = mend_budget_hard_limit(heap) < mend_budget_limit_of_chunks(heap) &&
                         allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
     if (!known->is_known || is_old || room < known->free_bytes / 2) {
         mend_effective_limit_learn(heap);

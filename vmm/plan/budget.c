@@ -48,46 +48,11 @@ uint64_t mend_budget_lacking_bytes(const mend_heap *heap, const mend_request *re
     return wanted - limit;
 }
 
-uint64_t mend_budget_over_bytes(const mend_heap *heap)
+bool mend_budget_is_pressed(const mend_heap *heap)
 {
-    const uint64_t reserved = heap->chunks.reserved_bytes;
-    return reserved - mend_min_u64(mend_budget_hard_limit(heap), reserved);
-}
-
-bool mend_budget_has_soft_limit(const mend_heap *heap)
-{
-    return heap->config.soft_limit_bytes != 0 &&
-           heap->config.soft_limit_bytes < mend_budget_hard_limit(heap);
-}
-
-static uint64_t used_bytes(const mend_heap *heap)
-{
-    assert(mend_chunks_empty_bytes(&heap->chunks) <= heap->chunks.reserved_bytes);
-    return heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
-}
-
-static bool trapped_much(const mend_heap *heap, uint64_t limit)
-{
-    return heap->budget.peaks.trapped_bytes >= percent_of(limit, TRAPPED_PERCENT);
-}
-
-static uint64_t trapped_bytes(const mend_heap *heap)
-{
-    const uint64_t used = used_bytes(heap);
-    assert(mend_heap_awake_bytes(heap) <= used);
-    return used - mend_heap_awake_bytes(heap);
-}
-
-static bool is_low(const mend_heap *heap, uint64_t limit)
-{
-    uint64_t low_pressure_bytes = percent_of(limit, heap->config.placement.low_pressure_percent);
-    return room_under(heap, limit) > low_pressure_bytes;
-}
-
-mend_pressure mend_budget_pressure(const mend_heap *heap)
-{
-    uint64_t limit = mend_budget_hard_limit(heap);
-    return is_low(heap, limit) ? MEND_PRESSURE_LOW : MEND_PRESSURE_HIGH;
+    const uint64_t limit = mend_budget_hard_limit(heap);
+    const uint64_t low_pressure_percent = heap->config.placement.low_pressure_percent;
+    return room_under(heap, limit) <= percent_of(limit, low_pressure_percent);
 }
 
 /* Whether so many windows have passed since so much was allocated: then what was noted no longer
@@ -102,14 +67,16 @@ static bool have_passed(const mend_heap *heap, uint64_t windows, uint64_t since_
 void mend_budget_note_use(mend_heap *heap)
 {
     mend_usage_peaks *peaks = &heap->budget.peaks;
-    uint64_t used = used_bytes(heap);
+    assert(mend_chunks_empty_bytes(&heap->chunks) <= heap->chunks.reserved_bytes);
+    const uint64_t used = heap->chunks.reserved_bytes - mend_chunks_empty_bytes(&heap->chunks);
+    assert(mend_heap_awake_bytes(heap) <= used);
     if (have_passed(heap, 1, peaks->window_start_bytes)) {
         *peaks = (mend_usage_peaks){.window_start_bytes = MEND_HEAP_SUM(heap, allocated_bytes)};
     }
     mend_raise_u64(&peaks->used_bytes, used);
     const uint64_t limit = mend_budget_hard_limit(heap);
     if (used >= limit - limit / SPARE_PART) {
-        mend_raise_u64(&peaks->trapped_bytes, trapped_bytes(heap));
+        mend_raise_u64(&peaks->trapped_bytes, used - mend_heap_awake_bytes(heap));
     }
 }
 
@@ -126,7 +93,7 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
     const uint64_t reserved = heap->chunks.reserved_bytes;
     const uint64_t limit = mend_budget_limit_of_chunks(heap);
     return limit >= reserved && create_bytes <= limit - reserved &&
-           mend_budget_is_below_limit(heap);
+           mend_budget_hard_limit(heap) < limit;
 }
 
 /* ---- sizes of chunks and pages ------------------------------------------------------------- */
@@ -185,7 +152,7 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
     if (request->home != 0) {
         return LARGER_IF_IT_SLEEPS * usual;
     }
-    return mend_budget_pressure(heap) == MEND_PRESSURE_LOW ? 2 * usual : usual;
+    return mend_budget_is_pressed(heap) ? usual : 2 * usual;
 }
 
 uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
@@ -206,18 +173,18 @@ uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual
  * chunk. Smaller chunks would cost calls and gain almost nothing. */
-uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
+uint64_t mend_budget_page(const mend_heap *heap, bool is_pressed)
 {
     const uint64_t page = heap->device.granularity_bytes;
-    return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part_of_limit(heap) / PAGES_OF_CHUNK, page)
-                                          : page;
+    return is_pressed ? mend_max_u64(part_of_limit(heap) / PAGES_OF_CHUNK, page) : page;
 }
 
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
 {
-    const uint64_t limit = mend_budget_hard_limit(heap);
+    const uint64_t much_bytes = percent_of(mend_budget_hard_limit(heap), TRAPPED_PERCENT);
     const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
-                             trapped_much(heap, limit) && !is_low(heap, limit);
+                             heap->budget.peaks.trapped_bytes >= much_bytes &&
+                             mend_budget_is_pressed(heap);
     return keeps_empty
                ? mend_max_u64(heap->device.granularity_bytes, request->size_bytes / SPARE_PART)
                : UINT64_MAX;
@@ -253,24 +220,18 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     }
 }
 
-/* How much may be reserved so that chunks need not move. New chunks can be moved later, so they
- * take nothing from a later request. Only memory trapped by live blocks does. Not without bound,
- * and little where the program wants the least memory, or has used nearly all of the limit. */
-static uint64_t most_bytes(const mend_heap *heap)
+/* New chunks can be moved later, so they take nothing from a later request. Only memory trapped by
+ * live blocks does. Not where addresses are few: a chunk that moves leaves its own. */
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 {
     const uint64_t live = heap->budget.headroom.most_live_bytes;
     const uint64_t limit = mend_budget_hard_limit(heap);
     const bool used_all = heap->budget.peaks.used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
-    return live + percent_of(live, used_all ? levels[MEND_STRATEGY_LEVELS - 1].headroom_percent
-                                            : heap->config.placement.headroom_percent);
-}
-
-/* Not where addresses are few: a chunk that moves leaves its own. */
-bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
-{
+    const uint64_t percent = used_all ? levels[MEND_STRATEGY_LEVELS - 1].headroom_percent
+                                      : heap->config.placement.headroom_percent;
     assert(heap->chunks.reserved_bytes > 0); /* there are chunks to move */
     return !heap->budget.headroom.was_refused && !mend_space_has_few(&heap->space) &&
-           heap->chunks.reserved_bytes + create_bytes <= most_bytes(heap);
+           heap->chunks.reserved_bytes + create_bytes <= live + percent_of(live, percent);
 }
 
 void mend_headroom_note_refusal(mend_heap *heap)

@@ -84,13 +84,11 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
     return (mend_fit){0};
 }
 
-/* A run of several spans may be ready between its ends: when the memory that was freed at both
- * waits for the context. A place there is better than memory that is created. Not for memory that
- * waits for streams: a place behind a wait keeps runs in one piece. Also in the largest run: the
- * smallest may be many, and all wait. */
-static mend_fit fit_between(mend_heap *heap, const mend_request *request, const mend_zone *zone,
-                            uint64_t largest_bytes)
+/* Also in the largest run: the smallest may be many, and all wait. */
+mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone_number,
+                               uint64_t largest_bytes)
 {
+    const mend_zone *zone = &heap->zones[zone_number];
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     mend_run *last = run != NULL ? mend_sizes_last(&zone->runs_by_size) : NULL;
     for (int tries = 0; run != NULL && run->size_bytes <= largest_bytes; tries++) {
@@ -112,25 +110,25 @@ typedef struct choice {
     uint64_t allowed_bytes; /* of these, the most that the block may leave free */
 } choice;
 
-/* The bytes that a block would leave free in the empty chunks of its begin and end. */
-static uint64_t wasted_bytes(const mend_heap *heap, const mend_run *run, uint64_t address,
-                             uint64_t end)
-{
-    const mend_chunk *first = mend_run_chunk_at(heap, run, address);
-    const mend_chunk *last = mend_run_chunk_at(heap, run, end - 1);
-    return (mend_chunk_is_empty(first) ? address - first->address : 0) +
-           (mend_chunk_is_empty(last) ? last->address + last->size_bytes - end : 0);
-}
-
 static inline void compare(const mend_heap *heap, const mend_request *request, mend_run *run,
                            uint64_t address, uint64_t broken_bytes, choice *best)
 {
-    if (broken_bytes < best->broken_bytes &&
-        (best->allowed_bytes == UINT64_MAX ||
-         wasted_bytes(heap, run, address, address + request->size_bytes) <= best->allowed_bytes)) {
-        best->fit = (mend_fit){run, address};
-        best->broken_bytes = broken_bytes;
+    if (broken_bytes >= best->broken_bytes) {
+        return;
     }
+    if (best->allowed_bytes != UINT64_MAX) { /* in the empty chunks of its begin and end */
+        const uint64_t end = address + request->size_bytes;
+        const mend_chunk *first = mend_run_chunk_at(heap, run, address);
+        const mend_chunk *last = mend_run_chunk_at(heap, run, end - 1);
+        const uint64_t wasted_bytes =
+            (mend_chunk_is_empty(first) ? address - first->address : 0) +
+            (mend_chunk_is_empty(last) ? last->address + last->size_bytes - end : 0);
+        if (wasted_bytes > best->allowed_bytes) {
+            return;
+        }
+    }
+    best->fit = (mend_fit){run, address};
+    best->broken_bytes = broken_bytes;
 }
 
 static inline bool is_ready_for(mend_heap *heap, const mend_request *request, mend_run *run,
@@ -217,13 +215,6 @@ static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, con
     return best.fit;
 }
 
-/* Whether a search spares empty chunks. While the front cache is open, it knows. */
-static inline bool spares_empty(const mend_heap *heap)
-{
-    return heap->caching.closings == 0 ? heap->caching.keeps_empty_chunks
-                                       : mend_budget_pressure(heap) == MEND_PRESSURE_HIGH;
-}
-
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_number,
                        uint64_t largest_bytes)
 {
@@ -233,7 +224,9 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
     if (request->in_one_chunk) {
         return fit_in_empty(heap, request, zone_number, largest_bytes);
     }
-    if (request->zone == MEND_ZONE_LARGE && spares_empty(heap)) {
+    if (request->zone == MEND_ZONE_LARGE &&
+        (heap->caching.closings == 0 ? heap->caching.keeps_empty_chunks /* an open cache knows */
+                                     : mend_budget_is_pressed(heap))) {
         uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
         mend_fit fit = keep_empty_fit(heap, request, zone, allowed_bytes);
         if (fit.run != NULL || allowed_bytes < UINT64_MAX) {
@@ -244,15 +237,8 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
     const bool may_hold = mend_streams_have_unfenced(&heap->streams) ||
                           heap->graph_pools.count > 0 || request->stream == MEND_STREAM_UNKNOWN;
     return fit.run == NULL && request->behind_wait == 0 && may_hold
-               ? fit_between(heap, request, zone, largest_bytes)
+               ? mend_fit_find_between(heap, request, zone_number, largest_bytes)
                : fit;
-}
-
-mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone_number)
-{
-    return request->in_one_chunk
-               ? (mend_fit){0}
-               : fit_between(heap, request, &heap->zones[zone_number], UINT64_MAX);
 }
 
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone_number)

@@ -16,15 +16,9 @@
  * Guarded by the heap's `state` lock.
  */
 
-typedef enum mend_pressure {
-    MEND_PRESSURE_LOW,  /* most of the limit is not reserved: large chunks, few calls */
-    MEND_PRESSURE_HIGH, /* chunks of exactly the needed size */
-} mend_pressure;
-
-/* Whether the pool has a soft limit that its hard limit is not below. */
-bool mend_budget_has_soft_limit(const mend_heap *heap);
-
-mend_pressure mend_budget_pressure(const mend_heap *heap);
+/* Whether pressure is high: chunks of exactly the needed size. While it is low, most of the limit
+ * is not reserved: large chunks, few calls. */
+bool mend_budget_is_pressed(const mend_heap *heap);
 
 /* Updates the peaks of used bytes, for the pressure. The caller holds `grow`: only then it
  * matters. */
@@ -32,9 +26,6 @@ void mend_budget_note_use(mend_heap *heap);
 
 /* The part of the limit that is not reserved: of the soft one, while the request keeps to it. */
 uint64_t mend_budget_room_bytes(const mend_heap *heap, const mend_request *request);
-
-/* How much is reserved beyond it. */
-uint64_t mend_budget_over_bytes(const mend_heap *heap);
 
 /* How much must be released before `create_bytes` can be created. The caller knows that memory is
  * missing. More than create_bytes if more is reserved than the limit allows now. */
@@ -68,12 +59,6 @@ static inline uint64_t mend_budget_hard_limit(const mend_heap *heap)
                                           : limit;
 }
 
-/* Whether the device is known to have less than the limit allows. */
-static inline bool mend_budget_is_below_limit(const mend_heap *heap)
-{
-    return mend_budget_hard_limit(heap) < mend_budget_limit_of_chunks(heap);
-}
-
 /* Notes that the device has too little memory to create this much. The smallest of a search counts,
  * because the plan that needs least is the closest to success. */
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes);
@@ -103,7 +88,7 @@ void mend_budget_note_emptying(mend_heap *heap);
 bool mend_budget_is_emptied(const mend_heap *heap);
 
 /* Created memory for a large request is rounded up to a multiple of this. */
-uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure);
+uint64_t mend_budget_page(const mend_heap *heap, bool is_pressed);
 
 enum { MEND_STRATEGY_LEVELS = 5 };
 
@@ -176,10 +161,8 @@ static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk 
 /* Whether the plan uses the chunk: it picked it, or extends the run that the chunk is in. */
 bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk);
 
-/* The size of the next chunk to create if `left_bytes` of create_bytes are left, and the number of
- * chunks to create. */
+/* The size of the next chunk to create if `left_bytes` of create_bytes are left. */
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
-size_t mend_plan_create_count(const mend_plan *plan);
 
 /* Adds chunks for `need_bytes` that the request's stream may use, outside of the plan's base: the
  * largest ones not above the need first, then the smallest one that covers the rest. Called once
@@ -187,18 +170,46 @@ size_t mend_plan_create_count(const mend_plan *plan);
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes);
 
-/* Adds one chunk that holds the request and is not above `largest_bytes`. False if there is
- * none. */
-bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                   uint64_t largest_bytes);
-
 /* Whether the plan may use an empty chunk: the request's stream may, and it is not in the base. And
  * adds one. plan->lacks_host_memory says if malloc failed. */
 bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                    mend_chunk *chunk);
 void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
 
-/* ---- bridge.c -------------------------------------------------------------------------------- */
+/* The rules of a plan. */
+typedef struct mend_plan_rules {
+    bool may_extend; /* extend a run */
+    bool may_create; /* create missing memory */
+    bool may_move;   /* use empty chunks, mapped or not */
+    bool exact;      /* create no more than is missing */
+} mend_plan_rules;
+
+/* Finds a plan for the request in its zone. False if these rules allow none, or if malloc fails:
+ * then *plan is the one that misses least. The caller ends it with mend_plan_clear in every
+ * case. */
+bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                    mend_plan *plan);
+
+/* The same for a large request that no other plan serves: behind the usable end of any run that can
+ * grow, even if its stream may not use the rest. Looks at all free spans. Sets no missing bytes,
+ * because the other plans have them. */
+bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_plan *plan);
+
+/* The least bytes that a plan for a large request must find behind a run that grows. */
+uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
+
+/* Whether a plan may find so many: all empty chunks, and the rest of the limit, are enough. A plan
+ * looks at each empty chunk. This does not. */
+bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                        uint64_t need_bytes);
+
+/* The same for a small request: one empty chunk that holds it and is not above `largest_bytes`. */
+bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
+                          mend_plan *plan);
+
+/* The same for a block that must lie in one chunk: the smallest empty chunk that holds it, whatever
+ * its size, or a new one. `exact`: the new one is no larger than needed. */
+bool mend_plan_find_one(mend_heap *heap, const mend_request *request, bool exact, mend_plan *plan);
 
 /* A place for a block over free runs and unmapped addresses. Its end is at a page, or in a run. */
 typedef struct mend_bridge {
@@ -229,57 +240,16 @@ typedef struct mend_fit {
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
                        uint64_t largest_bytes);
 
-/* The same between the ends of runs, which may both wait for other streams. */
-mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone);
+/* The same between the ends of runs: a run of several spans may be ready there when the memory that
+ * was freed at both waits. Such a place is better than memory that is created. Not for memory that
+ * waits for streams: a place behind a wait keeps runs in one piece. */
+mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone,
+                               uint64_t largest_bytes);
 
 /* Searches every place of every run. The time is proportional to the number of free spans. For a
  * request that would otherwise wait or fail. Memory held for graphs does not hide the memory beside
  * it. */
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone);
-
-/* ---- planner.c ------------------------------------------------------------------------------- */
-
-/* The rules of a plan. */
-typedef struct mend_plan_rules {
-    bool may_extend; /* extend a run */
-    bool may_create; /* create missing memory */
-    bool may_move;   /* use empty chunks, mapped or not */
-    bool exact;      /* create no more than is missing */
-} mend_plan_rules;
-
-/* Finds a plan for the request in its zone. False if these rules allow none, or if malloc fails:
- * then *plan is the one that misses least. The caller ends it with mend_plan_clear in every
- * case. */
-bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                    mend_plan *plan);
-
-/* The same for a large request that no other plan serves: behind the usable end of any run that can
- * grow, even if its stream may not use the rest. Looks at all free spans. Sets no missing bytes,
- * because the other plans have them. */
-bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_plan *plan);
-
-/* Where that begins. The end of the run: nowhere. Joins idle spans. */
-uint64_t mend_plan_usable_from(mend_heap *heap, const mend_request *request, mend_run *run);
-
-/* The least bytes that a plan for a large request must find behind a run that grows. */
-uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
-
-/* Whether a plan may find so many: all empty chunks, and the rest of the limit, are enough. A plan
- * looks at each empty chunk. This does not. */
-bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                        uint64_t need_bytes);
-
-/* The same for a small request: one empty chunk that holds it and is not above `largest_bytes`. */
-bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
-                          mend_plan *plan);
-
-/* The same for a block that must lie in one chunk: the smallest empty chunk that holds it, whatever
- * its size, or a new one. `exact`: the new one is no larger than needed. */
-bool mend_plan_find_one(mend_heap *heap, const mend_request *request, bool exact, mend_plan *plan);
-
-/* The same: only a new chunk, if the limit allows it. */
-bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                           mend_plan *plan);
 
 /* ---- victims.c ------------------------------------------------------------------------------- */
 
@@ -292,17 +262,6 @@ typedef struct mend_compact_size {
     uint64_t copied_bytes; /* bytes to copy */
     uint64_t gained_bytes; /* bytes of pages without a live byte */
 } mend_compact_size;
-
-/* The sizes of empty chunks that serve a request as they are. Others must be released and created
- * again, which is impossible for chunks that another process may still hold (was_exported). */
-typedef struct mend_served_sizes {
-    uint64_t least_bytes;
-    uint64_t most_bytes; /* 0: any */
-} mend_served_sizes;
-
-/* O(parts of the request). And whether a chunk would serve it, once it is empty. */
-mend_served_sizes mend_victims_sizes_for(const mend_request *request);
-bool mend_victims_would_serve(const mend_chunk *chunk, mend_served_sizes served);
 
 /* The limits of a pass. 0: none. */
 typedef struct mend_compact_bounds {

@@ -34,14 +34,13 @@ MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
         EXPECT_U64_EQ(rows[i].mib_of_gib, usual_mib(i + 1, MEND_GIB));
         mend_heap heap = heap_of(i + 1, MEND_TIB);
         heap.chunks.reserved_bytes = MEND_TIB / 5 * 4;
-        ASSERT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
-        EXPECT_U64_EQ(usual_mib(i + 1, MEND_TIB) / 4 * MEND_MIB,
-                      mend_budget_page(&heap, MEND_PRESSURE_HIGH));
+        ASSERT_TRUE(mend_budget_is_pressed(&heap));
+        EXPECT_U64_EQ(usual_mib(i + 1, MEND_TIB) / 4 * MEND_MIB, mend_budget_page(&heap, true));
         heap = heap_of(i + 1, limit);
         heap.chunks.reserved_bytes = limit / 2 - 1;
-        EXPECT_INT_EQ(MEND_PRESSURE_LOW, mend_budget_pressure(&heap));
+        EXPECT_FALSE(mend_budget_is_pressed(&heap));
         heap.chunks.reserved_bytes++;
-        EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
+        EXPECT_TRUE(mend_budget_is_pressed(&heap));
     }
 }
 
