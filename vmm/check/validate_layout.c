@@ -8,6 +8,8 @@
 #include "share/share.h"
 #include "sleep/sleep.h"
 
+#define CHUNK_OF(node)          MEND_CONTAINER_OF(node, mend_chunk, by_address)
+
 #define SPAN_MUST(holds, words) MUST(holds, "span 0x%llx " words, MEND_VALIDATE_HEX(span->address))
 
 static bool run_is_right(const mend_validate_walk *a, const mend_zone *zone, const mend_span *first,
@@ -37,18 +39,10 @@ static bool is_claimed(const mend_span *span)
     return !span->live && span->chunk->missing != MEND_MISSING_NOTHING;
 }
 
-/* A claimed span lies inside its frozen chunk and is in no run. No other free memory overlaps such
- * a chunk. */
-static bool claim_is_right(const mend_validate_walk *a, const mend_span *span)
+/* Free, and in no run. */
+static bool is_apart(const mend_span *span)
 {
-    bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
-    bool lacks_memory =
-        mend_layout_misses_mapping(a->heap, span) || mend_layout_sleeps(a->heap, span);
-    SPAN_MUST(!can_be_taken || span->live || !lacks_memory,
-              "may be taken, but its chunk is frozen");
-    SPAN_MUST(!is_claimed(span) || mend_span_is_in_one_chunk(span),
-              "is claimed, and crosses the edge of its chunk");
-    return true;
+    return span->cached || is_claimed(span);
 }
 
 /* A cached span is in the cache's list, has no neighbor that it should be joined with, and will be
@@ -97,11 +91,16 @@ static bool span_is_right(mend_validate_walk *a, const mend_span *span, int zone
     SPAN_MUST(!span->in_one_chunk ||
                   (span->live && mend_span_is_in_one_chunk(span) && span->chunk->pins > 0),
               "is not in one pinned chunk");
-    if (!claim_is_right(a, span) || (span->cached && !cached_is_right(a, span)) ||
+    SPAN_MUST(span->live || (is_claimed(span) && span->run == NULL && !span->cached) ||
+                  !(mend_layout_misses_mapping(heap, span) || mend_layout_sleeps(heap, span)),
+              "may be taken, but its chunk is frozen");
+    SPAN_MUST(!is_claimed(span) || mend_span_is_in_one_chunk(span),
+              "is claimed, and crosses the edge of its chunk");
+    if ((span->cached && !cached_is_right(a, span)) ||
         !mend_validate_waits(a, &span->waits, span->address)) {
         return false;
     }
-    SPAN_MUST(!mend_span_is_pending(span) || (!span->live && !span->cached && !is_claimed(span)),
+    SPAN_MUST(!mend_span_is_pending(span) || (!span->live && !is_apart(span)),
               "is pending, and not free memory of a run");
     a->pending_blocks += mend_span_is_pending(span);
     a->pending_bytes += mend_span_is_pending(span) ? span->size_bytes : 0;
@@ -113,12 +112,6 @@ static bool span_is_right(mend_validate_walk *a, const mend_span *span, int zone
         a->live[span->zone].requested_bytes += span->requested_bytes;
     }
     return true;
-}
-
-/* Free, and in no run. */
-static bool is_apart(const mend_span *span)
-{
-    return span->cached || is_claimed(span);
 }
 
 /* Walks a segment from its end. Adds its runs and free bytes to the zone's totals. */
@@ -178,10 +171,6 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-/*
- * The validation of chunks: each is as its state says, and all sums are counted again.
- */
-
 /* X(figure): sums over chunks. */
 #define CHUNK_SUMS(X)                                                                              \
     X(reserved_bytes)                                                                              \
@@ -205,13 +194,13 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
     X(away_live_in[MEND_ZONE_RANGE])                                                               \
     X(reserved_in[MEND_ZONE_SMALL])                                                                \
     X(reserved_in[MEND_ZONE_LARGE])                                                                \
-    X(reserved_in[MEND_ZONE_RANGE])
-
-/* Beside the sums. */
-typedef struct numbers {
-    uint64_t empty, mapped, deferred;
-    uint64_t empty_in[MEND_CHUNK_ZONES];
-} numbers;
+    X(reserved_in[MEND_ZONE_RANGE])                                                                \
+    X(deferred.count[MEND_DEFERRED_RESTORE])                                                       \
+    X(deferred.count[MEND_DEFERRED_END])                                                           \
+    X(deferred.count[MEND_DEFERRED_MEMORY])                                                        \
+    X(deferred.count[MEND_DEFERRED_GRAPHS])                                                        \
+    X(empty.count)                                                                                 \
+    X(mapped.count)
 
 /* ---- what lies in a mapped chunk ------------------------------------------------------------- */
 
@@ -251,44 +240,37 @@ static bool spans_are_right(const mend_validate_walk *a, const mend_chunk *chunk
 
 /* ---- asleep ---------------------------------------------------------------------------------- */
 
-/* The pieces lie in the chunk, one behind the other, and fill the backup. */
-static bool pieces_are_right(const mend_chunk *chunk)
+/* A sleeping chunk. The pieces of its backup lie in it, one behind the other, and fill the backup,
+ * which is counted. */
+static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
 {
     const mend_contents *kept = chunk->kept;
     uint64_t end = 0;
     uint64_t host_bytes = 0;
     uint64_t file_bytes = 0;
-    for (size_t i = 0; i < kept->piece_count; i++) {
-        const mend_kept_piece *piece = &kept->pieces[i];
-        if (piece->offset_bytes < end || piece->size_bytes == 0 ||
-            (piece->backup != MEND_BACKUP_HOST && piece->backup != MEND_BACKUP_FILE)) {
-            return false;
-        }
-        end = piece->offset_bytes + piece->size_bytes;
-        *(piece->backup == MEND_BACKUP_HOST ? &host_bytes : &file_bytes) += piece->size_bytes;
-    }
-    return end <= chunk->size_bytes && host_bytes == kept->host_bytes &&
-           file_bytes == kept->file_bytes && (host_bytes > 0) == (kept->host != NULL) &&
-           kept->room_bytes >= host_bytes && (host_bytes > 0 || kept->room_bytes == 0) &&
-           (file_bytes > 0) == (kept->file != NULL) && kept->address == chunk->address;
-}
-
-/* A sleeping chunk. Counts its backup. */
-static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
-{
     bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
+    bool is_right = true;
     MUST(chunk->is_frozen && chunk->missing != MEND_MISSING_NOTHING && chunk->pins == 0 &&
              !mend_chunk_is_exported(chunk) && has_memory == (chunk->memory.handle != 0) &&
              !(has_memory && mend_retire_holds(a->heap, chunk->memory.handle) != NULL),
          "the chunk 0x%llx sleeps, and is in use", MEND_VALIDATE_HEX(chunk->address));
-    MUST(pieces_are_right(chunk), "the backup of the chunk 0x%llx is wrong",
-         MEND_VALIDATE_HEX(chunk->address));
-    a->kept.host_bytes += chunk->kept->host_bytes;
-    a->kept.file_bytes += chunk->kept->file_bytes;
-    a->kept.room_bytes += chunk->kept->room_bytes;
-    const uint64_t end = chunk->address + chunk->size_bytes;
+    for (size_t i = 0; i < kept->piece_count; i++) {
+        const mend_kept_piece *piece = &kept->pieces[i];
+        is_right = is_right && piece->offset_bytes >= end && piece->size_bytes > 0 &&
+                   (piece->backup == MEND_BACKUP_HOST || piece->backup == MEND_BACKUP_FILE);
+        end = piece->offset_bytes + piece->size_bytes;
+        *(piece->backup == MEND_BACKUP_HOST ? &host_bytes : &file_bytes) += piece->size_bytes;
+    }
+    MUST(is_right && end <= chunk->size_bytes && host_bytes == kept->host_bytes &&
+             file_bytes == kept->file_bytes && (host_bytes > 0) == (kept->host != NULL) &&
+             kept->room_bytes >= host_bytes && (host_bytes > 0 || kept->room_bytes == 0) &&
+             (file_bytes > 0) == (kept->file != NULL) && kept->address == chunk->address,
+         "the backup of the chunk 0x%llx is wrong", MEND_VALIDATE_HEX(chunk->address));
+    a->kept.host_bytes += host_bytes;
+    a->kept.file_bytes += file_bytes;
+    a->kept.room_bytes += kept->room_bytes;
     for (const mend_span *span = mend_heap_span_at(a->heap, chunk->address);
-         span != NULL && span->address < end; span = span->next) {
+         span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
         MUST(!span->live || span->contents_dropped || mend_keep_has_part(chunk, span),
              "the block 0x%llx does not know that a sleep dropped it",
              MEND_VALIDATE_HEX(span->address));
@@ -321,15 +303,21 @@ static bool kept_is_right(const mend_validate_walk *a)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-static void count(mend_chunks *found, const mend_chunk *chunk)
+/* One that has memory, or sleeps without. Counts it. */
+static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
 {
+    mend_chunks *found = &a->chunks;
     const uint64_t bytes = chunk->size_bytes;
     const bool is_mapped = chunk->address != 0;
+    const bool is_empty = mend_chunk_is_empty(chunk);
     const bool is_away = chunk->missing == MEND_MISSING_MEMORY;
     const bool sleeps = mend_chunk_sleeps(chunk);
     const bool is_reserved = mend_chunk_is_reserved(chunk);
+    found->empty.count += is_empty && mend_list_is_empty(&chunk->newly);
+    found->mapped.count += is_mapped;
+    found->deferred.count[chunk->deferred.kind]++;
     found->reserved_bytes += is_reserved ? bytes : 0;
-    found->empty_unmapped_bytes += !is_mapped && mend_chunk_is_empty(chunk) ? bytes : 0;
+    found->empty_unmapped_bytes += !is_mapped && is_empty ? bytes : 0;
     found->unmapped_bytes += is_mapped || !is_reserved ? 0 : bytes;
     found->pinned_bytes += chunk->pins > 0 ? bytes : 0;
     found->exported_bytes += mend_chunk_is_exported(chunk) ? bytes : 0;
@@ -344,10 +332,7 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     found->away_in[chunk->zone] += is_mapped && !is_reserved ? bytes : 0;
     found->away_live_in[chunk->zone] += sleeps ? chunk->live_bytes : 0;
     found->reserved_in[chunk->zone] += is_mapped && is_reserved;
-}
-
-static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
-{
+    a->empty_bytes[chunk->zone] += is_mapped && is_empty ? bytes : 0;
     MUST(chunk->claim.address == 0, "a chunk is still claimed");
     MUST(chunk->pins ==
              mend_pins_of(a->heap, chunk) + mend_exports_in(a->heap, chunk, MEND_EXPORT_WAYS),
@@ -359,113 +344,49 @@ static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
         MUST(chunk->exports[way] == mend_exports_in(a->heap, chunk, way),
              "a chunk has not the exports that it counts");
     }
-    MUST(chunk->missing != MEND_MISSING_MEMORY || mend_chunk_sleeps(chunk),
-         "the chunk 0x%llx has no memory, and does not sleep", MEND_VALIDATE_HEX(chunk->address));
+    MUST(!is_away || sleeps, "the chunk 0x%llx has no memory, and does not sleep",
+         MEND_VALIDATE_HEX(chunk->address));
     MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING,
          "a frozen chunk has its memory");
-    return !mend_chunk_sleeps(chunk) || asleep_is_right(a, chunk);
-}
-
-/* One that has memory, or sleeps without. */
-static bool take(mend_validate_walk *a, mend_chunks *found, numbers *of, const mend_chunk *chunk)
-{
-    count(found, chunk);
-    of->empty += mend_chunk_is_empty(chunk) && mend_list_is_empty(&chunk->newly);
-    of->empty_in[chunk->zone] +=
-        chunk->address != 0 && mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
-    of->mapped += chunk->address != 0;
-    of->deferred += chunk->deferred.kind != MEND_DEFERRED_NOTHING;
-    return chunk_is_right(a, chunk);
+    return !sleeps || asleep_is_right(a, chunk);
 }
 
 bool mend_validate_chunks(mend_validate_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
-    const mend_deferred_list *list = &chunks->deferred;
     const mend_span *lowest = NULL;
-    mend_chunks found = {0};
-    numbers of = {0};
-    bool is_right = true;
     MUST(mend_chunks_are_in_order(chunks), "a tree of chunks is out of order");
     MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &chunks->all) {
         MUST(chunk->missing != MEND_MISSING_MEMORY,
              "the chunk 0x%llx has no memory, and is among the chunks with memory",
              MEND_VALIDATE_HEX(chunk->address));
-        is_right = is_right && take(a, &found, &of, chunk);
+        if (!chunk_is_right(a, chunk)) {
+            return false;
+        }
     }
-    for (mend_tree_node *at = mend_tree_last(&chunks->mapped); at != NULL && is_right;
+    for (mend_tree_node *at = mend_tree_last(&chunks->mapped); at != NULL;
          at = mend_tree_previous(at)) { /* so the spans of all are passed once */
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        is_right = (chunk->missing != MEND_MISSING_MEMORY || take(a, &found, &of, chunk)) &&
-                   spans_are_right(a, chunk, &lowest);
+        const mend_chunk *chunk = CHUNK_OF(at);
+        const bool is_new = chunk->missing == MEND_MISSING_MEMORY;
+        if ((is_new && !chunk_is_right(a, chunk)) || !spans_are_right(a, chunk, &lowest)) {
+            return false;
+        }
     }
-    if (!is_right) {
-        return false;
-    }
-#define X(sum) MUST(found.sum == chunks->sum, "the counts of chunks are wrong: " #sum);
+#define X(sum) MUST(a->chunks.sum == chunks->sum, "the counts of chunks are wrong: " #sum);
     CHUNK_SUMS(X);
 #undef X
-    MUST(of.empty == chunks->empty.count && of.mapped == chunks->mapped.count,
-         "the counts of chunks are wrong");
     for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
-        MUST(of.empty_in[zone] == a->heap->zones[zone].empty_bytes,
+        MUST(a->empty_bytes[zone] == a->heap->zones[zone].empty_bytes,
              "the empty bytes of a zone are wrong");
     }
-    MUST(of.deferred == (uint64_t)list->count[MEND_DEFERRED_RESTORE] +
-                            list->count[MEND_DEFERRED_END] + list->count[MEND_DEFERRED_MEMORY] +
-                            list->count[MEND_DEFERRED_GRAPHS],
-         "deferred work of chunks is not noted");
     return kept_is_right(a);
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* The validation of growable ranges: the invariants of ranges/ranges.h. */
-
-#define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
-
-/* Each page of the table is the live span of that page, and committed bytes are their sum. */
-static bool pages_are_right(const mend_validate_walk *a, const mend_range *range)
-{
-    uint64_t committed = 0;
-    const size_t count = (size_t)(range->size_bytes / range->page_bytes);
-    for (size_t i = 0; i < count; i++) {
-        const mend_span *span = range->pages[i];
-        MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE && !span->of_graph_pool &&
-                              span->address == mend_range_page_start(range, i) &&
-                              span->size_bytes == range->page_bytes),
-             "page %zu of the range 0x%llx is not its span", i, MEND_VALIDATE_HEX(range->address));
-        committed += span != NULL;
-    }
-    MUST(committed * range->page_bytes == range->committed_bytes &&
-             (committed == 0 || !range->is_closed),
-         "the committed bytes of the range 0x%llx are wrong", MEND_VALIDATE_HEX(range->address));
-    MUST(range->deferred.kind == (range->is_closed ? MEND_DEFERRED_RANGE : MEND_DEFERRED_NOTHING),
-         "deferred work of a range is not noted");
-    return true;
-}
-
 /* A chunk of the zone lies inside a page, is live as a whole or not at all, and is on the device.
- * Others lie in no range. */
-static bool chunk_of_range_is_right(const mend_validate_walk *a, const mend_chunk *chunk)
-{
-    const mend_range *range = mend_range_at(a->heap, chunk->address);
-    bool is_there = chunk->zone == MEND_ZONE_RANGE;
-    bool is_right = (range != NULL) == is_there;
-    if (is_right && is_there) {
-        const size_t page = mend_range_page_of(range, chunk->address);
-        const uint64_t page_end = mend_range_page_start(range, page + 1);
-        const uint64_t live_bytes = range->pages[page] != NULL ? chunk->size_bytes : 0;
-        is_right =
-            chunk->address + chunk->size_bytes <= page_end && chunk->live_bytes == live_bytes;
-    }
-    MUST(is_right && chunk->sums == (is_there ? &range->sums : NULL),
-         "the chunk 0x%llx does not fit its page of a range", MEND_VALIDATE_HEX(chunk->address));
-    return true;
-}
-
-/* Each chunk is right, and the sums of each range match its chunks, which are neighbors in the
- * tree. Chunks outside of the ranges with chunks do not exist. */
+ * Others lie in no range. The sums of each range match its chunks, which are neighbors in the tree.
+ * Chunks outside of the ranges with chunks do not exist. */
 static bool chunks_are_right(const mend_validate_walk *a, uint64_t bytes_of_ranges)
 {
     uint64_t all_bytes = 0;
@@ -474,12 +395,21 @@ static bool chunks_are_right(const mend_validate_walk *a, uint64_t bytes_of_rang
         const mend_chunk_sums *sums = CHUNK_OF(at)->sums;
         mend_chunk_sums found = {0};
         for (; at != NULL && CHUNK_OF(at)->sums == sums; at = mend_tree_next(at)) {
-            const bool sleeps = mend_chunk_sleeps(CHUNK_OF(at));
-            found.mapped_bytes += sleeps ? 0 : CHUNK_OF(at)->size_bytes;
-            found.asleep_live_bytes += sleeps ? CHUNK_OF(at)->live_bytes : 0;
-            if (!chunk_of_range_is_right(a, CHUNK_OF(at))) {
-                return false;
+            const mend_chunk *chunk = CHUNK_OF(at);
+            const bool sleeps = mend_chunk_sleeps(chunk);
+            const mend_range *range = mend_range_at(a->heap, chunk->address);
+            bool is_right = (range != NULL) == (chunk->zone == MEND_ZONE_RANGE) &&
+                            sums == (range != NULL ? &range->sums : NULL);
+            if (is_right && range != NULL) {
+                const size_t page = mend_range_page_of(range, chunk->address);
+                is_right =
+                    chunk->address + chunk->size_bytes <= mend_range_page_start(range, page + 1) &&
+                    chunk->live_bytes == (range->pages[page] != NULL ? chunk->size_bytes : 0);
             }
+            MUST(is_right, "the chunk 0x%llx does not fit its page of a range",
+                 MEND_VALIDATE_HEX(chunk->address));
+            found.mapped_bytes += sleeps ? 0 : chunk->size_bytes;
+            found.asleep_live_bytes += sleeps ? chunk->live_bytes : 0;
         }
         MUST(sums == NULL || (found.mapped_bytes == sums->mapped_bytes &&
                               found.asleep_live_bytes == sums->asleep_live_bytes),
@@ -494,15 +424,30 @@ bool mend_validate_ranges(const mend_validate_walk *a)
 {
     const mend_ranges *ranges = &a->heap->ranges;
     size_t deferred = 0;
-    uint64_t committed = 0;
+    uint64_t all_committed = 0;
     uint64_t bytes = 0;
     MEND_TREE_EACH(const mend_range, range, by_address, &ranges->by_address) {
         deferred += range->deferred.kind != MEND_DEFERRED_NOTHING;
         bytes += range->sums.mapped_bytes + range->sums.asleep_live_bytes;
-        committed += range->committed_bytes / range->page_bytes;
-        if (!pages_are_right(a, range)) {
-            return false;
+        const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
+        uint64_t committed = 0;
+        for (size_t i = 0; i < pages; i++) {
+            const mend_span *span = range->pages[i];
+            MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE &&
+                                  !span->of_graph_pool && span->size_bytes == range->page_bytes &&
+                                  span->address == mend_range_page_start(range, i)),
+                 "page %zu of the range 0x%llx is not its span", i,
+                 MEND_VALIDATE_HEX(range->address));
+            committed += span != NULL;
         }
+        MUST(committed * range->page_bytes == range->committed_bytes &&
+                 (committed == 0 || !range->is_closed),
+             "the committed bytes of the range 0x%llx are wrong",
+             MEND_VALIDATE_HEX(range->address));
+        MUST(range->deferred.kind ==
+                 (range->is_closed ? MEND_DEFERRED_RANGE : MEND_DEFERRED_NOTHING),
+             "deferred work of a range is not noted");
+        all_committed += committed;
     }
     MUST(deferred == a->heap->chunks.deferred.count[MEND_DEFERRED_RANGE],
          "deferred work of ranges is wrong");
@@ -514,7 +459,7 @@ bool mend_validate_ranges(const mend_validate_walk *a)
     }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
              ranges->by_address.count == a->heap->range_space.reservations_by_address.count &&
-             committed == a->live[MEND_ZONE_RANGE].blocks,
+             all_committed == a->live[MEND_ZONE_RANGE].blocks,
          "the counts of ranges and of their pages are wrong");
     return chunks_are_right(a, bytes);
 }

@@ -34,15 +34,13 @@ typedef struct mend_validate_walk {
     uint64_t exported;   /* live spans marked as exported */
     uint64_t user_marks; /* sum of a mark for each user not stamped yet */
     mend_keeping kept;   /* of sleeping memory: the bytes of each kind */
+    mend_chunks chunks;  /* the sums and counts */
+    uint64_t empty_bytes[MEND_CHUNK_ZONES];
 } mend_validate_walk;
 
 /* Writes the finding. Returns false. */
 __attribute__((format(printf, 2, 3))) bool mend_validate_broken(const mend_validate_walk *a,
                                                                 const char *format, ...);
-
-/* Checks streams, and that each counts its users. Runs after all waits were visited
- * (validate_addresses.c). */
-bool mend_validate_streams(const mend_validate_walk *a);
 
 /* Checks that the waits at an address can end. Counts their nodes. */
 bool mend_validate_waits(mend_validate_walk *a, const mend_waits *waits, uint64_t address);
@@ -52,11 +50,6 @@ bool mend_validate_zone(mend_validate_walk *a, int zone);
 
 /* Checks chunks, and the backups of sleeping ones, after the zones (validate_layout.c). */
 bool mend_validate_chunks(mend_validate_walk *a);
-
-/* Checks addresses, retired mappings and imports (validate_addresses.c). */
-bool mend_validate_space(const mend_validate_walk *a, const mend_space *space);
-bool mend_validate_retired(mend_validate_walk *a);
-bool mend_validate_imports(const mend_validate_walk *a);
 
 /* Checks ranges and their page tables, after the zones (validate_layout.c). */
 bool mend_validate_ranges(const mend_validate_walk *a);

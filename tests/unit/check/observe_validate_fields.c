@@ -141,7 +141,7 @@ RIG_TEST(observe_validate_fields, of_trees)
         EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");
     }
     EXPECT_FOUND(heap->chunks.deferred.tree.count, 1000, "a tree of chunks is out of order");
-    EXPECT_FOUND(heap->chunks.deferred.count[MEND_DEFERRED_END], 1, "deferred work of chunks");
+    EXPECT_FOUND(heap->chunks.deferred.count[MEND_DEFERRED_END], 1, "counts of chunks");
     EXPECT_FOUND(heap->chunks.deferred.count[MEND_DEFERRED_RANGE], 1, "deferred work of ranges");
 }
 
