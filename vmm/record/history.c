@@ -15,33 +15,6 @@ enum { EVENTS_AT_A_TIME = 256 };
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
-bool mend_event_ring_take_failure(mend_event_ring *ring, mend_event_failure *failure)
-{
-    const uint64_t read = atomic_load_explicit(&ring->failures_read, memory_order_relaxed);
-    if (read == atomic_load_explicit(&ring->failures_written, memory_order_acquire)) {
-        return false;
-    }
-    *failure = ring->failures[read % MEND_EVENT_RING_FAILURES];
-    atomic_store_explicit(&ring->failures_read, read + 1, memory_order_release);
-    return true;
-}
-
-/* Why a request failed, as the thread has just noted it. Of many at once some have none. */
-static void put_failure(mend_event_ring *ring, uint64_t sequence)
-{
-    const mend_thread_error *error = mend_process_failure();
-    const uint64_t written = atomic_load_explicit(&ring->failures_written, memory_order_relaxed);
-    if (error->oom_report.struct_size > 0 &&
-        written - atomic_load_explicit(&ring->failures_read, memory_order_acquire) <
-            MEND_EVENT_RING_FAILURES) {
-        mend_event_failure *to = &ring->failures[written % MEND_EVENT_RING_FAILURES];
-        to->sequence = sequence;
-        memcpy(to->numbers, &error->oom_report.requested_bytes, sizeof(to->numbers));
-        memcpy(to->message, error->message, sizeof(to->message));
-        atomic_store_explicit(&ring->failures_written, written + 1, memory_order_release);
-    }
-}
-
 void mend_event_ring_put(mend_event_ring *ring, const mend_history_event *event)
 {
     const uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
@@ -53,8 +26,18 @@ void mend_event_ring_put(mend_event_ring *ring, const mend_history_event *event)
         ring->events[written % MEND_EVENT_RING_ROOM] = *event;
         atomic_store_explicit(&ring->written, written + 1, memory_order_release);
     }
-    if (is_refusal) {
-        put_failure(ring, event->sequence);
+    if (is_refusal) { /* why, as the thread has just noted it. Of many at once some have none */
+        const mend_thread_error *error = mend_process_failure();
+        const uint64_t noted = atomic_load_explicit(&ring->failures_written, memory_order_relaxed);
+        if (error->oom_report.struct_size > 0 &&
+            noted - atomic_load_explicit(&ring->failures_read, memory_order_acquire) <
+                MEND_EVENT_RING_FAILURES) {
+            mend_event_failure *to = &ring->failures[noted % MEND_EVENT_RING_FAILURES];
+            to->sequence = event->sequence;
+            memcpy(to->numbers, &error->oom_report.requested_bytes, sizeof(to->numbers));
+            memcpy(to->message, error->message, sizeof(to->message));
+            atomic_store_explicit(&ring->failures_written, noted + 1, memory_order_release);
+        }
     }
     if (held == MEND_EVENT_RING_ROOM / 2 || is_refusal) { /* after that the program may end */
         (void)eventfd_write(ring->bell, 1);
@@ -76,14 +59,6 @@ void mend_event_ring_pass(mend_event_ring *ring)
 }
 
 /* ---- the history ----------------------------------------------------------------------------- */
-
-mend_history_event *mend_history_make(uint64_t capacity)
-{
-    assert(capacity > 0);
-    return capacity <= SIZE_MAX / sizeof(mend_history_event)
-               ? calloc((size_t)capacity, sizeof(mend_history_event))
-               : NULL;
-}
 
 static mend_history_event *place_of(const mend_history *history, uint64_t sequence)
 {
@@ -172,7 +147,8 @@ mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 {
     MEND_INVALID_IF(pool == NULL, "mend_history_start: pool is NULL");
     MEND_TRY(mend_pool_check_process(pool));
-    mend_history_event *events = capacity_events > 0 ? mend_history_make(capacity_events) : NULL;
+    mend_history_event *events =
+        capacity_events > 0 ? calloc(capacity_events, sizeof(*events)) : NULL;
     if (events == NULL && capacity_events > 0) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY,
                          "malloc failed for a history of %llu events",

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/system.h"
 
 /* ---- the layout of NVTX 3 -------------------------------------------------------------------- */
 
@@ -119,7 +120,7 @@ static void pop(void)
     ((pop_range)nvtx->functions[POP])(nvtx->domain);
 }
 
-bool mend_nvtx_load(void)
+void mend_nvtx_load(void)
 {
     mend_nvtx *nvtx = &mend_process_nvtx;
     const char *path = mend_process_variable("NVTX_INJECTION64_PATH");
@@ -129,9 +130,8 @@ bool mend_nvtx_load(void)
         if (path != NULL && load(nvtx, path)) {
             nvtx->pop = pop;
             nvtx->push = push;
+            mend_hold_library(); /* the profiler keeps pointers into it */
         }
     }
-    const bool is_on = nvtx->push != NULL;
     mend_mutex_unlock(&nvtx->mutex);
-    return is_on;
 }

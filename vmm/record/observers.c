@@ -19,32 +19,24 @@ enum { FIRST_CAPACITY = 64 };
 
 /* ---- counters of scopes ---------------------------------------------------------------------- */
 
-/* Makes a place for each number up to this one. */
-static bool make_place(mend_scopes *scopes, uint32_t number)
-{
-    uint32_t capacity = scopes->capacity == 0 ? FIRST_CAPACITY : scopes->capacity;
-    while (capacity <= number) {
-        capacity *= 2;
-    }
-    mend_scope_info *of = realloc(scopes->of, capacity * sizeof(*of));
-    if (of == NULL) {
-        return false;
-    }
-    for (uint32_t i = scopes->capacity; i < capacity; i++) {
-        of[i] = (mend_scope_info){.number = i};
-    }
-    scopes->of = of;
-    scopes->capacity = capacity;
-    return true;
-}
-
 static void count_alloc(mend_scopes *scopes, mend_history_event *event)
 {
     const mend_heap *heap = scopes->heap;
-    if (event->scope >= scopes->capacity && !make_place(scopes, event->scope)) {
-        while (event->scope >= scopes->capacity && event->scope != 0) {
-            event->scope = mend_scopes_around(event->scope);
+    uint32_t capacity = scopes->capacity == 0 ? FIRST_CAPACITY : scopes->capacity;
+    while (capacity <= event->scope) {
+        capacity *= 2;
+    }
+    mend_scope_info *of =
+        event->scope >= scopes->capacity ? realloc(scopes->of, capacity * sizeof(*of)) : NULL;
+    if (of != NULL) {
+        for (uint32_t i = scopes->capacity; i < capacity; i++) {
+            of[i] = (mend_scope_info){.number = i};
         }
+        scopes->of = of;
+        scopes->capacity = capacity;
+    }
+    while (event->scope >= scopes->capacity && event->scope != 0) { /* no host memory */
+        event->scope = mend_scopes_around(event->scope);
     }
     for (uint32_t at = event->scope; at != 0; at = scopes->of[at].around) {
         mend_scope_info *scope = &scopes->of[at];
@@ -73,15 +65,6 @@ static void count_free(mend_scopes *scopes, const mend_history_event *event)
     }
 }
 
-static void reset_peaks(mend_scopes *scopes)
-{
-    for (uint32_t i = 1; i < scopes->capacity; i++) {
-        scopes->of[i].peak_live_bytes = scopes->of[i].live_bytes;
-        scopes->of[i].pool_peak_bytes = 0;
-        scopes->of[i].pool_reserved_bytes = 0;
-    }
-}
-
 static void hear(mend_listener *listener, mend_history_event *event)
 {
     mend_scopes *scopes = MEND_CONTAINER_OF(listener, mend_scopes, listener);
@@ -92,8 +75,12 @@ static void hear(mend_listener *listener, mend_history_event *event)
     case MEND_TOLD_UNMARKED:
         count_free(scopes, event);
         break;
-    default:
-        reset_peaks(scopes);
+    default: /* peaks are reset */
+        for (uint32_t i = 1; i < scopes->capacity; i++) {
+            scopes->of[i].peak_live_bytes = scopes->of[i].live_bytes;
+            scopes->of[i].pool_peak_bytes = 0;
+            scopes->of[i].pool_reserved_bytes = 0;
+        }
     }
 }
 
@@ -131,34 +118,29 @@ static mend_result begin(mend_pool *pool, const mend_pool_config *config)
                : MEND_OK;
 }
 
-/* The heap is gone. */
-static void end(mend_observers *observers)
-{
-    mend_publisher_close(observers);
-    mend_recorder_stop(observers);
-    free(mend_history_exchange(&observers->history, NULL, 0));
-    free(observers->scopes.of);
-    free(observers);
-}
-
 mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
 {
     if (moment == MEND_POOL_IS_MADE) {
-        if (mend_nvtx_load()) {
-            mend_hold_library();
-        }
+        mend_nvtx_load();
         return MEND_OK;
     }
     if (moment == MEND_POOL_BEGINS) {
         return begin(pool, config);
     }
     mend_observers *observers = mend_observers_of(&pool->heap);
-    if (observers != NULL && moment == MEND_POOL_IS_LEFT) {
-        mend_publisher_stop(observers);
-    } else if (observers != NULL && moment == MEND_POOL_STAYS) {
+    if (observers == NULL) {
+        return MEND_OK;
+    }
+    if (moment == MEND_POOL_STAYS) {
         return mend_publisher_start(observers);
-    } else if (observers != NULL) {
-        end(observers);
+    }
+    mend_publisher_stop(observers);
+    if (moment == MEND_POOL_ENDED) { /* the heap is gone */
+        mend_publisher_close(observers);
+        mend_recorder_stop(observers);
+        free(observers->history.events);
+        free(observers->scopes.of);
+        free(observers);
     }
     return MEND_OK;
 }

@@ -187,23 +187,6 @@ static const mend_span *add_chunk(table *t, const mend_heap *heap, const mend_ch
     return lowest;
 }
 
-/* Blocks without a chunk, each a segment of its own. */
-static bool add_passed(table *t, const mend_heap *heap, size_t spans)
-{
-    for (; spans > 0; spans--) {
-        const mend_span before = {.address = t->passed_below};
-        const mend_tree_node *end =
-            mend_tree_at_or_before(&heap->zones[MEND_ZONE_PASSED].segment_ends, &before.by_end);
-        if (end == NULL) {
-            return false;
-        }
-        const mend_span *span = MEND_CONTAINER_OF(end, mend_span, by_end);
-        count_block(t, span);
-        t->passed_below = span->address;
-    }
-    return true;
-}
-
 /* From the highest address down: a step can find its way by that alone. */
 bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans)
 {
@@ -221,7 +204,18 @@ bool mend_owners_add(mend_owners_sum *of, const mend_heap *heap, size_t spans)
         above = add_chunk(of, heap, chunk, above, &count);
         of->below = chunk->address;
     }
-    return chunk != NULL || add_passed(of, heap, spans);
+    for (size_t i = 0; chunk == NULL && i < spans; i++) { /* blocks without a chunk */
+        const mend_span before = {.address = of->passed_below};
+        const mend_tree_node *end =
+            mend_tree_at_or_before(&heap->zones[MEND_ZONE_PASSED].segment_ends, &before.by_end);
+        if (end == NULL) {
+            return false;
+        }
+        const mend_span *span = MEND_CONTAINER_OF(end, mend_span, by_end);
+        count_block(of, span);
+        of->passed_below = span->address;
+    }
+    return true;
 }
 
 /* ---- suspects -------------------------------------------------------------------------------- */
@@ -246,38 +240,6 @@ uint64_t mend_growth_judge(const uint64_t least_bytes[MEND_GROWTH_STRETCHES], ui
                          half[-1] >= least[0] + quarter_bytes &&
                          least[MEND_GROWTH_JUDGED - 1] >= half[0] + quarter_bytes;
     return growth_bytes >= needed_bytes && keeps_growing ? growth_bytes : 0;
-}
-
-/* Whether there is enough data: at first a program builds up its permanent memory, so half of its
- * blocks must have been freed. */
-static bool is_judged(const mend_heap *heap)
-{
-    const uint64_t frees = mend_heap_frees(heap);
-    const uint64_t births = heap->counters.births;
-    return births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
-}
-
-/* One pass through a model frees less than three quarters of its blocks, few bytes beside its
- * permanent memory, and leaves fewer blocks of an owner than there are layers. */
-static bool works_again(const mend_heap *heap, const sum *s)
-{
-    const uint64_t births = heap->counters.births;
-    const uint64_t freed_bytes =
-        MEND_HEAP_SUM(heap, allocated_bytes) - MEND_HEAP_SUM(heap, live_bytes);
-    return mend_heap_frees(heap) >= births / 4 * 3 || s->blocks >= MEND_GROWTH_MANY_BLOCKS ||
-           freed_bytes / MANY_TIMES >= s->growth_bytes;
-}
-
-/* Blocks of the last stretch are in current use. */
-static uint64_t growth_of(const sum *s, uint64_t peak_bytes)
-{
-    uint64_t line[MEND_GROWTH_STRETCHES];
-    uint64_t bytes = 0;
-    for (int i = 0; i < MEND_GROWTH_STRETCHES; i++) {
-        bytes += i < MEND_GROWTH_STRETCHES - 1 ? s->kept_bytes[i] : 0;
-        line[i] = bytes;
-    }
-    return mend_growth_judge(line, peak_bytes);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -378,12 +340,26 @@ void mend_owners_end(mend_owners_sum *t, const mend_heap *heap, mend_owner *larg
 {
     assert(mend_mutex_is_held(&heap->state));
     const sum *most = NULL;
-    const bool is_told = is_judged(heap);
+    const uint64_t births = heap->counters.births;
+    const uint64_t frees = mend_heap_frees(heap);
+    const uint64_t freed_bytes =
+        MEND_HEAP_SUM(heap, allocated_bytes) - MEND_HEAP_SUM(heap, live_bytes);
     const uint64_t peak_bytes = mend_usage_counter_peak(heap, MEND_USE_BYTES, MEND_USAGE_ALL);
-    for (size_t i = 0; is_told && i < t->count; i++) {
+    /* At first a program builds up its permanent memory, so half of its blocks must have been
+     * freed. */
+    const bool is_judged = births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
+    for (size_t i = 0; is_judged && i < t->count; i++) {
         sum *const s = &t->sums[i];
-        s->growth_bytes = growth_of(s, peak_bytes);
-        s->growth_bytes = works_again(heap, s) ? s->growth_bytes : 0;
+        uint64_t *line = s->kept_bytes;
+        for (int k = 1; k < MEND_GROWTH_STRETCHES; k++) {
+            line[k] = line[k - 1] + (k < MEND_GROWTH_STRETCHES - 1 ? line[k] : 0); /* else in use */
+        }
+        const uint64_t growth_bytes = mend_growth_judge(line, peak_bytes);
+        /* One pass through a model frees less than three quarters of its blocks, few bytes beside
+         * its permanent memory, and leaves fewer blocks of an owner than there are layers. */
+        const bool works_again = frees >= births / 4 * 3 || s->blocks >= MEND_GROWTH_MANY_BLOCKS ||
+                                 freed_bytes / MANY_TIMES >= growth_bytes;
+        s->growth_bytes = works_again ? growth_bytes : 0;
     }
     qsort(t->sums, t->count, sizeof(*t->sums), by_bytes);
     for (size_t i = 0; i < t->count; i++) {

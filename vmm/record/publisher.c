@@ -189,89 +189,46 @@ static void write_at(const struct mend_publisher *p, size_t from, size_t bytes)
     (void)!pwrite(p->file, (const char *)&p->page + from, bytes, (off_t)from);
 }
 
-static void write_page(struct mend_publisher *p)
+static void *publish(void *context)
 {
     enum {
         SEQUENCE = offsetof(mend_live_page, sequence),
         TIME = offsetof(mend_live_page, time_ns)
     };
-    if (sum_up(p)) {
-        p->page.sequence++;
-        write_at(p, SEQUENCE, sizeof(p->page.sequence));
-        write_at(p, TIME, sizeof(p->page) - TIME);
-        p->page.sequence++;
-        write_at(p, SEQUENCE, sizeof(p->page.sequence));
-    }
-}
-
-/* Returns how long the thread may sleep. -1: until the bell is written. */
-static int tell_page(struct mend_publisher *p)
-{
-    if (p->file < 0) {
-        return -1;
-    }
-    const uint64_t began_ns = now_ns();
-    write_page(p);
-    const uint64_t took_ms = (now_ns() - began_ns) / UINT64_C(1000000);
-    return (int)mend_min_u64(mend_max_u64(PERIOD_MS, took_ms * LEAST_IDLE_PARTS), INT_MAX);
-}
-
-static void tell_snapshot(struct mend_publisher *p)
-{
-    const unsigned signals = mend_signals_count();
-    if (p->hears && signals != p->signals) {
-        p->signals = signals;
-        mend_pool_snapshot(p->pool, p->pool->observed.snapshots, &p->number);
-    }
-}
-
-static void *publish(void *context)
-{
     struct mend_publisher *p = context;
     struct pollfd bell = {.fd = p->bell, .events = POLLIN};
     eventfd_t rung;
     do {
-        (void)poll(&bell, 1, tell_page(p));
+        int idle_ms = -1; /* until the bell is written */
+        if (p->file >= 0) {
+            const uint64_t began_ns = now_ns();
+            if (sum_up(p)) {
+                p->page.sequence++;
+                write_at(p, SEQUENCE, sizeof(p->page.sequence));
+                write_at(p, TIME, sizeof(p->page) - TIME);
+                p->page.sequence++;
+                write_at(p, SEQUENCE, sizeof(p->page.sequence));
+            }
+            const uint64_t took_ms = (now_ns() - began_ns) / UINT64_C(1000000);
+            idle_ms =
+                (int)mend_min_u64(mend_max_u64(PERIOD_MS, took_ms * LEAST_IDLE_PARTS), INT_MAX);
+        }
+        (void)poll(&bell, 1, idle_ms);
         (void)eventfd_read(p->bell, &rung);
-        tell_snapshot(p); /* also of a signal from just before the end */
+        const unsigned signals = mend_signals_count();
+        if (p->hears && signals != p->signals) { /* also one from just before the end */
+            p->signals = signals;
+            mend_pool_snapshot(p->pool, p->pool->observed.snapshots, &p->number);
+        }
     } while (!atomic_load(&p->ends));
     return NULL;
 }
 
-/* A file in memory that cannot be cut while it is read. */
-static mend_result open_page(struct mend_publisher *p)
-{
-    p->file = mend_file_keep(memfd_create(MEND_LIVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (p->file < 0 || ftruncate(p->file, sizeof(mend_live_page)) != 0 ||
-        fcntl(p->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        return mend_failure(MEND_ERROR_SYSTEM, "no file to publish the pool: %s", strerror(errno));
-    }
-    p->page = (mend_live_page){.magic = MEND_LIVE_MAGIC,
-                               .version = MEND_LIVE_VERSION,
-                               .page_bytes = sizeof(p->page),
-                               .process = (uint64_t)getpid(),
-                               .device = p->pool->device,
-                               .stats = MEND_STATS_INIT};
-    if (pwrite(p->file, &p->page, sizeof(p->page), 0) != sizeof(p->page)) {
-        return mend_failure(MEND_ERROR_SYSTEM, "no page to publish the pool: %s", strerror(errno));
-    }
-    return MEND_OK;
-}
-
-static mend_result hear(struct mend_publisher *p)
-{
-    p->signals = mend_signals_count();
-    p->hears = mend_signals_hear(p->bell);
-    return p->hears ? MEND_OK
-                    : mend_failure(MEND_ERROR_SYSTEM,
-                                   "no snapshots on SIGUSR2: the program has set a handler above "
-                                   "Mend's, or %d pools hear the signal",
-                                   MEND_BELLS);
-}
-
-/* After a failure the pool ends, and closes it. */
+/* After a failure the pool ends, and closes it. The page is a file in memory that cannot be cut
+ * while it is read. */
 mend_result mend_publisher_open(mend_observers *observers)
 {
+    const mend_pool *pool = observers->pool;
     struct mend_publisher *p = calloc(1, sizeof(*p));
     if (p == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed to publish a pool");
@@ -279,12 +236,32 @@ mend_result mend_publisher_open(mend_observers *observers)
     p->pool = observers->pool;
     p->file = -1;
     p->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    p->page = (mend_live_page){.magic = MEND_LIVE_MAGIC,
+                               .version = MEND_LIVE_VERSION,
+                               .page_bytes = sizeof(p->page),
+                               .process = (uint64_t)getpid(),
+                               .device = pool->device,
+                               .stats = MEND_STATS_INIT};
     observers->publisher = p;
     if (p->bell < 0) {
         return mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
     }
-    MEND_TRY(p->pool->observed.top ? open_page(p) : MEND_OK);
-    MEND_TRY(p->pool->observed.snapshots[0] != '\0' ? hear(p) : MEND_OK);
+    if (pool->observed.top) {
+        p->file = mend_file_keep(memfd_create(MEND_LIVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+        if (p->file < 0 || pwrite(p->file, &p->page, sizeof(p->page), 0) != sizeof(p->page) ||
+            fcntl(p->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+            return mend_failure(MEND_ERROR_SYSTEM, "no file to publish the pool: %s",
+                                strerror(errno));
+        }
+    }
+    p->signals = mend_signals_count();
+    p->hears = pool->observed.snapshots[0] != '\0' && mend_signals_hear(p->bell);
+    if (pool->observed.snapshots[0] != '\0' && !p->hears) {
+        return mend_failure(MEND_ERROR_SYSTEM,
+                            "no snapshots on SIGUSR2: the program has set a handler above Mend's, "
+                            "or %d pools hear the signal",
+                            MEND_BELLS);
+    }
     return mend_publisher_start(observers);
 }
 

@@ -33,11 +33,9 @@ typedef struct mend_event_ring {
 
 void mend_event_ring_put(mend_event_ring *ring, const mend_history_event *event);
 
-/* The oldest event, which stays until mend_event_ring_pass. NULL: there is none. And the oldest
- * failure, which is gone with the next call. False: there is none. */
+/* The oldest event, which stays until mend_event_ring_pass. NULL: there is none. */
 const mend_history_event *mend_event_ring_next(mend_event_ring *ring);
 void mend_event_ring_pass(mend_event_ring *ring);
-bool mend_event_ring_take_failure(mend_event_ring *ring, mend_event_failure *failure);
 
 /*
  * A ring of the last events of a pool, which overwrites the oldest. Events have unique numbers, so
@@ -77,10 +75,7 @@ mend_observers *mend_observers_of(const mend_heap *heap);
 /* Off. */
 void mend_history_init(mend_history *history, mend_events *heard);
 
-/* Memory for so many events, which the caller frees. NULL if there is not so much. */
-mend_history_event *mend_history_make(uint64_t capacity);
-
-/* Goes on in `events`, made for `capacity`, with the newest events that fit there. NULL and 0: off.
+/* Goes on in `events`, of `capacity`, with the newest events that fit there. NULL and 0: off.
  * Returns the events before, for the caller to free. */
 mend_history_event *mend_history_exchange(mend_history *history, mend_history_event *events,
                                           uint64_t capacity);
@@ -245,9 +240,8 @@ void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
 /* ---- nvtx.c ---------------------------------------------------------------------------------- */
 
 /* Loads the profiler that NVTX_INJECTION64_PATH names, once in a process, before its first pool.
- * Not in a program with more rights than its user. True: there is one. It keeps pointers into this
- * library, which must stay. The caller holds no lock. */
-bool mend_nvtx_load(void);
+ * Not in a program with more rights than its user. The caller holds no lock. */
+void mend_nvtx_load(void);
 
 /* ---- observers.c ----------------------------------------------------------------------------- */
 

@@ -72,20 +72,9 @@ static void follow(live_blocks *live, const mend_history_event *event)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Why the file is not taken: one that is no recording holds other data, which a wrong path must not
- * cost. NULL: it is taken, and is empty. */
-static const char *empty(int file)
-{
-    uint64_t mark = 0;
-    const ssize_t bytes = pread(file, &mark, sizeof(mark), 0);
-    if (bytes > 0 && mark != MEND_RECORD_MARK) {
-        return strerror(EEXIST);
-    }
-    return ftruncate(file, 0) == 0 ? NULL : strerror(errno);
-}
-
 /* The file of this name, or of the first of NAME.1, NAME.2, ... that no other recorder has. It is
- * empty. -1: and *reason, which is NULL if others have all. */
+ * empty. -1: and *reason, which is NULL if others have all. A file that is no recording holds other
+ * data, which a wrong path must not cost. */
 static int open_file(const char *name, const char **reason)
 {
     char path[PATH_MAX];
@@ -96,34 +85,27 @@ static int open_file(const char *name, const char **reason)
     }
     memcpy(path, name, length + 1);
     for (int i = 1; i <= MOST_FILES; i++) {
+        uint64_t mark = 0;
         const int file = mend_file_open(path, O_RDWR | O_CREAT, reason);
         if (file < 0) {
             return -1;
         }
-        const bool is_others = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-        *reason = is_others ? NULL : empty(file);
-        if (!is_others && *reason == NULL) {
-            return file;
+        *reason = NULL;
+        if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+            const bool is_other =
+                pread(file, &mark, sizeof(mark), 0) > 0 && mark != MEND_RECORD_MARK;
+            if (!is_other && ftruncate(file, 0) == 0) {
+                return file;
+            }
+            *reason = strerror(is_other ? EEXIST : errno);
         }
         close(file);
-        if (!is_others) {
+        if (*reason != NULL) {
             return -1;
         }
         snprintf(path + length, SUFFIX_BYTES, ".%d", i);
     }
     return -1;
-}
-
-static void list_live(struct mend_recorder *r, uint64_t end)
-{
-    const mend_pointer_map *live = &r->live.at;
-    mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
-    for (size_t i = 0; i < live->capacity && r->to.at < end; i++) {
-        if (live->entries[i].value != NULL) {
-            mend_record_put(&r->to, live->entries[i].value);
-        }
-    }
-    mend_record_write(&r->to);
 }
 
 static void begin_lap(struct mend_recorder *r)
@@ -144,25 +126,20 @@ static void begin_lap(struct mend_recorder *r)
     mend_record_write_names(&r->to, r->to.at + part);
     r->to.scopes = r->to.scopes < scopes ? scopes : r->to.scopes; /* of many some have no name */
     r->to.names = r->to.names < names ? names : r->to.names;
-    list_live(r, r->end - 2 * part);
-}
-
-static void write_failures(struct mend_recorder *r)
-{
-    mend_event_failure failure;
-    while (mend_event_ring_take_failure(&r->ring, &failure)) {
-        if (r->to.at > r->end) {
-            begin_lap(r);
+    mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
+    for (size_t i = 0; i < r->live.at.capacity && r->to.at < r->end - 2 * part; i++) {
+        if (r->live.at.entries[i].value != NULL) {
+            mend_record_put(&r->to, r->live.at.entries[i].value);
         }
-        mend_record_fill_failure(&r->to.block, &failure);
-        mend_record_write(&r->to);
     }
+    mend_record_write(&r->to);
 }
 
-/* Writes all that is in the ring now. */
-static void write_events(struct mend_recorder *r)
+/* Writes all that is in the ring now: the events, and why some of them failed. */
+static void write_ring(struct mend_recorder *r)
 {
-    const mend_history_event *event = mend_event_ring_next(&r->ring);
+    mend_event_ring *ring = &r->ring;
+    const mend_history_event *event = mend_event_ring_next(ring);
     while (event != NULL) {
         if (r->to.at > r->end) {
             begin_lap(r);
@@ -171,9 +148,18 @@ static void write_events(struct mend_recorder *r)
         mend_record_begin(&r->to.block, MEND_RECORD_EVENTS);
         while (event != NULL && mend_record_add_event(&r->to.block, event)) {
             follow(&r->live, event);
-            mend_event_ring_pass(&r->ring);
-            event = mend_event_ring_next(&r->ring);
+            mend_event_ring_pass(ring);
+            event = mend_event_ring_next(ring);
         }
+        mend_record_write(&r->to);
+    }
+    uint64_t read = atomic_load_explicit(&ring->failures_read, memory_order_relaxed);
+    while (read != atomic_load_explicit(&ring->failures_written, memory_order_acquire)) {
+        if (r->to.at > r->end) {
+            begin_lap(r);
+        }
+        mend_record_fill_failure(&r->to.block, &ring->failures[read % MEND_EVENT_RING_FAILURES]);
+        atomic_store_explicit(&ring->failures_read, ++read, memory_order_release);
         mend_record_write(&r->to);
     }
 }
@@ -189,8 +175,7 @@ static void *write_recording(void *context)
         (void)poll(&bell, 1, PERIOD_MS);
         (void)eventfd_read(r->ring.bell, &rung);
         ends = atomic_load(&r->ends); /* earlier contents are written */
-        write_events(r);
-        write_failures(r);
+        write_ring(r);
         if (r->to.error != 0 && !r->has_failed) {
             r->has_failed = true;
             mend_warn("the recording of the pool on device %d cannot be written: %s",
@@ -252,7 +237,7 @@ mend_result mend_recorder_start(mend_observers *observers, const char *path, uin
     r->to.file = -1;
     r->to.lost = &r->ring.lost;
     r->ring.bell = -1;
-    r->ring.events = mend_history_make(MEND_EVENT_RING_ROOM);
+    r->ring.events = calloc(MEND_EVENT_RING_ROOM, sizeof(*r->ring.events));
     r->keep_bytes = keep_bytes;
     r->run = (mend_record_run){.process = (uint64_t)getpid(),
                                .device = (uint64_t)pool->device,

@@ -44,26 +44,6 @@ static void end_open(region_walk *walk)
     }
 }
 
-static bool differs(const mend_region *a, const mend_region *b)
-{
-    return a->kind != b->kind || a->is_pinned != b->is_pinned ||
-           a->is_for_graphs != b->is_for_graphs || a->stream != b->stream ||
-           a->graph_pool != b->graph_pool || a->is_unmapped != b->is_unmapped ||
-           a->is_asleep != b->is_asleep || a->is_pending != b->is_pending;
-}
-
-/* Free memory, behind the memory that is open. */
-static void put_free(region_walk *walk, const mend_region *region)
-{
-    if (walk->open.size_bytes > 0 && !differs(&walk->open, region)) {
-        assert((char *)walk->open.address + walk->open.size_bytes == region->address);
-        walk->open.size_bytes += region->size_bytes;
-        return;
-    }
-    end_open(walk);
-    walk->open = *region;
-}
-
 /* ---- owners ---------------------------------------------------------------------------------- */
 
 static void set_graph_pool(const mend_heap *heap, uint32_t number, mend_region *region)
@@ -74,35 +54,18 @@ static void set_graph_pool(const mend_heap *heap, uint32_t number, mend_region *
     }
 }
 
-/* The stream of a stamp, if the program still has it. */
-static mend_stream handle_of(const mend_streams *streams, uint32_t stream)
-{
-    const mend_stream_state *state = &streams->items[stream];
-    bool is_there = stream != MEND_STREAM_UNKNOWN && state->known && !state->has_ended;
-    return is_there ? state->handle : MEND_NO_STREAM;
-}
-
 static void meet_stamp(const mend_heap *heap, mend_stamp stamp, mend_region *region)
 {
-    const mend_streams *streams = &heap->streams;
-    if (stamp.epoch == 0 || mend_stamp_has_passed(streams, stamp)) {
+    const mend_stream_state *state = &heap->streams.items[stamp.stream];
+    if (stamp.epoch == 0 || mend_stamp_has_passed(&heap->streams, stamp)) {
         return;
     }
-    bool is_first = region->kind == MEND_REGION_FREE;
+    const bool is_there = stamp.stream != MEND_STREAM_UNKNOWN && state->known && !state->has_ended;
+    const bool is_first = region->kind == MEND_REGION_FREE;
     region->kind = MEND_REGION_WAITING;
-    region->stream = is_first ? handle_of(streams, stamp.stream) : MEND_NO_STREAM;
+    region->stream = is_first && is_there ? state->handle : MEND_NO_STREAM;
     if (!region->is_for_graphs) {
-        set_graph_pool(heap, streams->items[stamp.stream].graph_pool, region);
-    }
-}
-
-static void describe_waits(const mend_heap *heap, const mend_waits *waits, mend_region *region)
-{
-    region->kind = MEND_REGION_FREE;
-    region->stream = MEND_NO_STREAM;
-    meet_stamp(heap, waits->first, region);
-    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
-        meet_stamp(heap, at->stamp, region);
+        set_graph_pool(heap, state->graph_pool, region);
     }
 }
 
@@ -144,20 +107,36 @@ static void walk_block(region_walk *walk, const mend_span *span)
     put(walk, &region);
 }
 
-/* A span of free memory, chunk by chunk: only some of its chunks may be pinned. */
+/* A span of free memory, chunk by chunk: only some of its chunks may be pinned. It continues the
+ * memory that is open if it is like that. */
 static void walk_free(region_walk *walk, const mend_span *span)
 {
     mend_region region = region_at(walk, span);
-    describe_waits(walk->heap, &span->waits, &region);
+    mend_region *open = &walk->open;
+    region.kind = MEND_REGION_FREE;
+    region.stream = MEND_NO_STREAM;
     region.is_pending = mend_span_is_pending(span);
+    meet_stamp(walk->heap, span->waits.first, &region);
+    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
+        meet_stamp(walk->heap, at->stamp, &region);
+    }
     const mend_chunk *chunk = span->chunk;
     for (uint64_t at = span->address; at < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
         uint64_t end = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
-        region.address = pointer_of(at);
-        region.size_bytes = end - at;
         mend_region part = region;
+        part.address = pointer_of(at);
+        part.size_bytes = end - at;
         meet_chunk(&part, chunk);
-        put_free(walk, &part);
+        if (open->size_bytes > 0 && open->kind == part.kind && open->is_pinned == part.is_pinned &&
+            open->is_for_graphs == part.is_for_graphs && open->stream == part.stream &&
+            open->graph_pool == part.graph_pool && open->is_unmapped == part.is_unmapped &&
+            open->is_asleep == part.is_asleep && open->is_pending == part.is_pending) {
+            assert((char *)open->address + open->size_bytes == part.address);
+            open->size_bytes += part.size_bytes;
+        } else {
+            end_open(walk);
+            *open = part;
+        }
         at = end;
     }
 }

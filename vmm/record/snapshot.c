@@ -54,21 +54,6 @@ static bool look(mend_pool *pool, snapshot *s, size_t regions, size_t events)
     return fits;
 }
 
-static bool know(snapshot *s)
-{
-    for (size_t i = 0; i < s->event_count; i++) {
-        const uint64_t address = (uint64_t)(uintptr_t)s->events[i].address;
-        if (s->events[i].kind == MEND_EVENT_ALLOC &&
-            mend_pointer_map_find(&s->told, address) == NULL) {
-            if (!mend_pointer_map_reserve(&s->told)) {
-                return false;
-            }
-            mend_pointer_map_insert(&s->told, address, s);
-        }
-    }
-    return true;
-}
-
 /* False: no host memory. */
 static bool take(mend_pool *pool, snapshot *s)
 {
@@ -85,7 +70,18 @@ static bool take(mend_pool *pool, snapshot *s)
             return false;
         }
     }
-    return know(s);
+    for (size_t i = 0; i < s->event_count; i++) {
+        const uint64_t address = (uint64_t)(uintptr_t)s->events[i].address;
+        if (s->events[i].kind != MEND_EVENT_ALLOC ||
+            mend_pointer_map_find(&s->told, address) != NULL) {
+            continue;
+        }
+        if (!mend_pointer_map_reserve(&s->told)) {
+            return false;
+        }
+        mend_pointer_map_insert(&s->told, address, s);
+    }
+    return true;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -96,31 +92,7 @@ static bool is_older(const snapshot *s, const mend_region *region)
            mend_pointer_map_find(&s->told, (uint64_t)(uintptr_t)region->address) == NULL;
 }
 
-/* `sequence` 0: before all events. */
-static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
-{
-    mend_record_put(&s->to,
-                    &(mend_history_event){.sequence = sequence,
-                                          .time_ns = s->time_ns,
-                                          .kind = MEND_EVENT_ALLOC,
-                                          .address = region->address,
-                                          .size_bytes = region->size_bytes,
-                                          .requested_bytes = region->requested_bytes,
-                                          .stream = region->stream,
-                                          .scope = region->scope,
-                                          .stack = region->stack,
-                                          .tag = region->tag != 0 ? region->tag : region->sleep_tag,
-                                          .graph_pool = region->graph_pool,
-                                          .is_for_graphs = region->is_for_graphs});
-}
-
-/* Whether memory of the device is at the region's addresses. */
-static bool is_held(const mend_region *region)
-{
-    return region->kind != MEND_REGION_PAGE && !region->is_asleep;
-}
-
-/* Each stretch of a segment that has memory is mapped. Returns the last sequence. */
+/* Each stretch of a segment that has memory of the device is mapped. Returns the last sequence. */
 static uint64_t put_maps(snapshot *s)
 {
     uint64_t sequence = 0;
@@ -128,7 +100,8 @@ static uint64_t put_maps(snapshot *s)
         mend_history_event map = {
             .time_ns = s->time_ns, .kind = MEND_EVENT_MAP, .address = s->regions[i].address};
         const void *segment = s->regions[i].segment;
-        for (; i < s->region_count && is_held(&s->regions[i]) && s->regions[i].segment == segment;
+        for (; i < s->region_count && s->regions[i].kind != MEND_REGION_PAGE &&
+               !s->regions[i].is_asleep && s->regions[i].segment == segment;
              i++) {
             map.size_bytes += s->regions[i].size_bytes;
         }
@@ -159,8 +132,22 @@ static void write_all(snapshot *s, const mend_pool *pool)
     mend_record_begin(&s->to.block, has_events ? MEND_RECORD_LIVE : MEND_RECORD_EVENTS);
     uint64_t sequence = has_events ? 0 : put_maps(s);
     for (size_t i = 0; i < s->region_count; i++) {
-        if (is_older(s, &s->regions[i])) {
-            put_block(s, &s->regions[i], has_events ? 0 : ++sequence);
+        const mend_region *at = &s->regions[i];
+        if (is_older(s, at)) {
+            sequence += !has_events; /* 0: before all events */
+            mend_record_put(&s->to,
+                            &(mend_history_event){.sequence = sequence,
+                                                  .time_ns = s->time_ns,
+                                                  .kind = MEND_EVENT_ALLOC,
+                                                  .address = at->address,
+                                                  .size_bytes = at->size_bytes,
+                                                  .requested_bytes = at->requested_bytes,
+                                                  .stream = at->stream,
+                                                  .scope = at->scope,
+                                                  .stack = at->stack,
+                                                  .tag = at->tag != 0 ? at->tag : at->sleep_tag,
+                                                  .graph_pool = at->graph_pool,
+                                                  .is_for_graphs = at->is_for_graphs});
         }
     }
     mend_record_write(&s->to);
@@ -189,20 +176,6 @@ static int open_next(char *path, size_t length, unsigned *number)
     return -1;
 }
 
-/* Returns an errno. 0: all is written. */
-static int write_file(snapshot *s, const mend_pool *pool, char *path, unsigned *number)
-{
-    s->to.file = open_next(path, strlen(path), number);
-    if (s->to.file < 0) {
-        return errno;
-    }
-    write_all(s, pool);
-    if (s->to.error != 0) {
-        (void)unlink(path);
-    }
-    return close(s->to.file) != 0 && s->to.error == 0 ? errno : s->to.error;
-}
-
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)
 {
     char name[PATH_MAX];
@@ -211,7 +184,18 @@ void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)
     if (s != NULL && strlen(path) + SUFFIX_BYTES <= sizeof(name)) {
         mend_pointer_map_init(&s->told);
         memcpy(name, path, strlen(path) + 1);
-        error = take(pool, s) ? write_file(s, pool, name, number) : ENOMEM;
+        error = take(pool, s) ? 0 : ENOMEM;
+    }
+    if (error == 0) {
+        s->to.file = open_next(name, strlen(path), number);
+        error = s->to.file < 0 ? errno : 0;
+    }
+    if (error == 0) {
+        write_all(s, pool);
+        error = close(s->to.file) != 0 && s->to.error == 0 ? errno : s->to.error;
+        if (s->to.error != 0) {
+            (void)unlink(name);
+        }
     }
     if (error == 0) {
         mend_log(MEND_LOG_INFO, "snapshot of the pool on device %d: %s", pool->device, name);

@@ -46,9 +46,10 @@ MEND_TEST(base_history, another_capacity_keeps_the_newest)
     for (int i = 0; i < 5; i++) {
         ring r = {.heard = {.clock_ns = tick, .clock = &r.clock}};
         mend_history_init(&r.history, &r.heard);
-        EXPECT_PTR_EQ(NULL, mend_history_exchange(&r.history, mend_history_make(5), 5));
+        EXPECT_PTR_EQ(NULL,
+                      mend_history_exchange(&r.history, calloc(5, sizeof(mend_history_event)), 5));
         put(&r, 1, 8); /* 4 to 8 are held */
-        mend_history_event *events = mend_history_make(capacities[i]);
+        mend_history_event *events = calloc(capacities[i], sizeof(mend_history_event));
         free(mend_history_exchange(&r.history, events, capacities[i]));
         uint64_t held = capacities[i] < 5 ? capacities[i] : 5;
         expect_events(&r, 9 - held, held);

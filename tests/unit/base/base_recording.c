@@ -159,7 +159,7 @@ MEND_TEST(base_recording, a_full_ring_loses_events_and_counts_them)
 {
     enum { BEYOND = 5 };
     uint64_t now = 0;
-    mend_event_ring ring = {.events = mend_history_make(MEND_EVENT_RING_ROOM),
+    mend_event_ring ring = {.events = calloc(MEND_EVENT_RING_ROOM, sizeof(mend_history_event)),
                             .bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     mend_events heard = {.clock_ns = tick, .clock = &now};
     mend_history history;
