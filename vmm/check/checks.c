@@ -265,19 +265,6 @@ static mend_result check_guard(mend_pool *pool, const mend_span *span)
     return tell(&s, s.requested_bytes + found, "was written past its end");
 }
 
-/* Reported memory is no poison any more: its size is 0. */
-static mend_result check_poison(mend_pool *pool, poison *list)
-{
-    for (poison *p = list; p != NULL; p = p->next) {
-        const uint64_t found = find_in_poison(pool, p);
-        if (found != UINT64_MAX) {
-            p->size_bytes = 0;
-            return tell(&p->was, p->address + found - p->was.address, "was written after its free");
-        }
-    }
-    return MEND_OK;
-}
-
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 /* Under both locks: reads the poison of a new block, and makes its guard. */
@@ -293,40 +280,20 @@ static mend_result check_new(mend_pool *pool, uint64_t address, mend_stream stre
         (stream == MEND_NO_STREAM || await_stream(heap, stream)) && has_means(pool);
     mend_span *span = mend_heap_find(heap, address);
     if (is_read && is_here(heap, span)) {
-        result = check_poison(pool, taken);
+        for (poison *p = taken; p != NULL && result == MEND_OK; p = p->next) {
+            const uint64_t found = find_in_poison(pool, p);
+            if (found != UINT64_MAX) {
+                p->size_bytes = 0; /* reported memory is no poison any more */
+                result = tell(&p->was, p->address + found - p->was.address,
+                              "was written after its free");
+            }
+        }
         if (result == MEND_OK && (pool->observed.checks & MEND_CHECK_GUARD) != 0) {
             const uint64_t bytes = span->size_bytes - span->requested_bytes;
             span->is_guarded = fill(pool, address + span->requested_bytes, bytes, GUARD_BYTE);
         }
     }
     mend_driver_scope_close(heap, &scope);
-    return result;
-}
-
-/* The block is new. The caller holds `state`. */
-static mend_result check_alloc(mend_pool *pool, uint64_t address, mend_order order)
-{
-    mend_heap *heap = &pool->heap;
-    poison *taken = pool->checks->taken;
-    pool->checks->taken = NULL;
-    const mend_span *span = mend_heap_find(heap, address);
-    assert(span != NULL);
-    mend_result result = MEND_OK;
-    if (!span->of_graph_pool) {
-        mend_heap_unlock(heap);
-        mend_heap_lock_all(heap);
-        result = check_new(pool, address, order.stream, taken);
-        mend_heap_unlock_grow(heap);
-    }
-    if (result != MEND_OK) { /* as before the call, but for the poison that was told */
-        const mend_thread_error why = *mend_process_failure();
-        for (const poison *p = taken; p != NULL; p = p->next) {
-            insert(pool->checks, p->address, end_of(p), &p->was);
-        }
-        (void)mend_heap_free(heap, address, order);
-        *mend_process_failure() = why;
-    }
-    drop(taken);
     return result;
 }
 
@@ -411,7 +378,31 @@ static mend_result check_free(mend_pool *pool, uint64_t address, mend_order orde
 
 mend_result mend_checks_of_block(mend_pool *pool, bool is_new, uint64_t address, mend_order order)
 {
-    return is_new ? check_alloc(pool, address, order) : check_free(pool, address, order);
+    if (!is_new) {
+        return check_free(pool, address, order);
+    }
+    mend_heap *heap = &pool->heap;
+    poison *taken = pool->checks->taken;
+    pool->checks->taken = NULL;
+    const mend_span *span = mend_heap_find(heap, address);
+    assert(span != NULL);
+    mend_result result = MEND_OK;
+    if (!span->of_graph_pool) {
+        mend_heap_unlock(heap);
+        mend_heap_lock_all(heap);
+        result = check_new(pool, address, order.stream, taken);
+        mend_heap_unlock_grow(heap);
+    }
+    if (result != MEND_OK) { /* as before the call, but for the poison that was told */
+        const mend_thread_error why = *mend_process_failure();
+        for (const poison *p = taken; p != NULL; p = p->next) {
+            insert(pool->checks, p->address, end_of(p), &p->was);
+        }
+        (void)mend_heap_free(heap, address, order);
+        *mend_process_failure() = why;
+    }
+    drop(taken);
+    return result;
 }
 
 /* ---- its life -------------------------------------------------------------------------------- */
@@ -456,9 +447,19 @@ static mend_result read_guards(mend_pool *pool)
     return result;
 }
 
-static void stop(mend_pool *pool)
+mend_result mend_checks_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
 {
-    struct mend_checks *c = pool->checks;
+    (void)config;
+    struct mend_checks *c = pool != NULL ? pool->checks : NULL;
+    if (moment == MEND_POOL_BEGINS && pool->observed.checks != 0) {
+        return start(pool);
+    }
+    if (moment == MEND_POOL_IS_LEFT && c != NULL) {
+        return read_guards(pool);
+    }
+    if (moment != MEND_POOL_ENDED || c == NULL) {
+        return MEND_OK;
+    }
     const mend_driver *driver = pool->driver;
     if (c->has_stream &&
         driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
@@ -471,20 +472,6 @@ static void stop(mend_pool *pool)
     drop(c->taken);
     free(c);
     pool->checks = NULL;
-}
-
-mend_result mend_checks_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
-{
-    (void)config;
-    if (moment == MEND_POOL_BEGINS && pool->observed.checks != 0) {
-        return start(pool);
-    }
-    if (moment == MEND_POOL_IS_LEFT && pool->checks != NULL) {
-        return read_guards(pool);
-    }
-    if (moment == MEND_POOL_ENDED && pool->checks != NULL) {
-        stop(pool);
-    }
     return MEND_OK;
 }
 

@@ -38,9 +38,6 @@ int mend_devices_block_info(void *ctx, const void *pointer, mend_block_info *inf
 int mend_devices_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode,
                       uint64_t *released_bytes);
 
-/* `info` is MEND_BLOCK_INFO_INIT. A failure may leave something in it and in *device. */
-mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int *device);
-
 /* ---- overrides ------------------------------------------------------------------------------- */
 
 /*

@@ -97,27 +97,6 @@ static bool is_whole(const mend_allocator *allocator)
                                      offsetof(mend_allocator, record_stream));
 }
 
-static mend_result make_override(const mend_allocator *given, mend_override **override)
-{
-    MEND_INVALID_IF(!is_whole(given),
-                    "mend_allocator.struct_size is wrong: begin with MEND_ALLOCATOR_INIT");
-    MEND_INVALID_IF(given->struct_size > sizeof(*given),
-                    "mend_allocator is of a newer version than the library");
-    mend_allocator allocator = MEND_ALLOCATOR_INIT;
-    memcpy(&allocator, given, given->struct_size);
-    allocator.struct_size = sizeof(allocator);
-    allocator.handler.name[sizeof(allocator.handler.name) - 1] = '\0';
-    MEND_INVALID_IF(allocator.handler.alloc == NULL || allocator.handler.free == NULL,
-                    "mend_allocator.handler: alloc or free is NULL");
-    mend_override *made = mend_process_prepare() == MEND_OK ? malloc(sizeof(*made)) : NULL;
-    if (made == NULL) {
-        return mend_publish(mend_no_host_memory("an allocator"));
-    }
-    *made = (mend_override){.allocator = allocator, .holds = 1};
-    *override = made;
-    return MEND_OK;
-}
-
 /* The new one is counted before it can be found, so that no call takes the way of a process without
  * any. The replaced override retires when no lock is held, because its function may call Mend. So
  * does the new one, if it was replaced meanwhile and this was its last use. */
@@ -127,7 +106,21 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
     mend_override *override = NULL;
     MEND_TRY(mend_devices_check(device, true));
     if (allocator != NULL) {
-        MEND_TRY(make_override(allocator, &override));
+        mend_allocator own = MEND_ALLOCATOR_INIT;
+        MEND_INVALID_IF(!is_whole(allocator),
+                        "mend_allocator.struct_size is wrong: begin with MEND_ALLOCATOR_INIT");
+        MEND_INVALID_IF(allocator->struct_size > sizeof(own),
+                        "mend_allocator is of a newer version than the library");
+        memcpy(&own, allocator, allocator->struct_size);
+        own.struct_size = sizeof(own);
+        own.handler.name[sizeof(own.handler.name) - 1] = '\0';
+        MEND_INVALID_IF(own.handler.alloc == NULL || own.handler.free == NULL,
+                        "mend_allocator.handler: alloc or free is NULL");
+        override = mend_process_prepare() == MEND_OK ? malloc(sizeof(*override)) : NULL;
+        if (override == NULL) {
+            return mend_publish(mend_no_host_memory("an allocator"));
+        }
+        *override = (mend_override){.allocator = own, .holds = 1};
     }
     int first = device == MEND_ALL_DEVICES ? 0 : device;
     int last = place_of(device);
@@ -181,13 +174,6 @@ mend_result mend_get_allocator(int device, mend_allocator *allocator)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static bool is_result(int answer)
-{
-#define X(name, value, meaning) answer == (value) ||
-    return MEND_RESULTS(X) false;
-#undef X
-}
-
 /* Turns the answer of an override's function into a result. A number that is not a result becomes
  * `otherwise`. If the override wraps Mend and returned Mend's own failure, Mend's message stays. */
 static mend_result result_of(const mend_override *override, int answer, mend_result otherwise,
@@ -198,7 +184,9 @@ static mend_result result_of(const mend_override *override, int answer, mend_res
         *error = *before;
         return MEND_OK;
     }
-    mend_result result = is_result(answer) ? (mend_result)answer : otherwise;
+#define X(name, value, meaning) answer == (value) ||
+    mend_result result = MEND_RESULTS(X) false ? (mend_result)answer : otherwise;
+#undef X
     return error->result == result ? result
                                    : mend_fail(result, "the allocator \"%s\" returned %d from %s",
                                                override->allocator.handler.name, answer, what);
@@ -248,12 +236,20 @@ static void end_promise(void)
     mend_mutex_unlock(&devices->mutex);
 }
 
-static mend_result alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
-                         void **pointer)
+static mend_result override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
+                                  void **pointer)
 {
     const mend_device_handler *handler = &override->allocator.handler;
     void *made = NULL;
-    mend_thread_error before = begin_call();
+    mend_process_devices *devices = lock();
+    const bool is_promised = mend_pointer_map_promise(&devices->blocks);
+    mend_mutex_unlock(&devices->mutex);
+    if (!is_promised) {
+        mend_result result = mend_publish(mend_no_host_memory("the table of blocks"));
+        let_go(override);
+        return result;
+    }
+    const mend_thread_error before = begin_call();
     int answer = handler->alloc(handler->ctx, &made, size_bytes, stream);
     mend_result result =
         result_of(override, answer, MEND_ERROR_OUT_OF_MEMORY, "an allocation", &before);
@@ -264,32 +260,24 @@ static mend_result alloc(mend_override *override, uint64_t size_bytes, mend_stre
     }
     if (result != MEND_OK) {
         end_promise();
-        return result;
+    } else {
+        keep_block(override, made);
+        *pointer = made;
     }
-    keep_block(override, made);
-    *pointer = made;
-    return MEND_OK;
-}
-
-static mend_result override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
-                                  void **pointer)
-{
-    mend_process_devices *devices = lock();
-    const bool is_promised = mend_pointer_map_promise(&devices->blocks);
-    mend_mutex_unlock(&devices->mutex);
-    mend_result result = is_promised ? alloc(override, size_bytes, stream, pointer)
-                                     : mend_publish(mend_no_host_memory("the table of blocks"));
     let_go(override);
     return result;
 }
 
-/* Removes a block's entry before the free, because another thread's allocation may get the address
- * at once. Its entry stays promised. False: another caller frees the block. */
-static bool take_block(mend_override *override, const void *pointer)
+/* The block's entry is removed before the free, because another thread's allocation may get the
+ * address at once. It stays promised. */
+mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,
+                               mend_stream stream)
 {
-    uint64_t address = (uint64_t)(uintptr_t)pointer;
+    const mend_device_handler *handler = &override->allocator.handler;
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    mend_result result;
     mend_process_devices *devices = lock();
-    bool is_there = mend_pointer_map_find(&devices->blocks, address) == override;
+    const bool is_there = mend_pointer_map_find(&devices->blocks, address) == override;
     if (is_there) {
         mend_pointer_map_remove(&devices->blocks, address);
         assert(override->holds > 1);
@@ -297,31 +285,18 @@ static bool take_block(mend_override *override, const void *pointer)
         drop(override); /* the caller's own use remains */
     }
     mend_mutex_unlock(&devices->mutex);
-    return is_there;
-}
-
-static mend_result release(mend_override *override, void *pointer, uint64_t size_bytes,
-                           mend_stream stream)
-{
-    const mend_device_handler *handler = &override->allocator.handler;
-    if (!take_block(override, pointer)) {
-        return mend_fail(MEND_ERROR_DOUBLE_FREE, "%p is being freed by another thread", pointer);
-    }
-    mend_thread_error before = begin_call();
-    int answer = handler->free(handler->ctx, pointer, size_bytes, stream);
-    mend_result result = result_of(override, answer, MEND_ERROR_DRIVER, "a free", &before);
-    if (result == MEND_OK) {
-        end_promise();
+    if (is_there) {
+        const mend_thread_error before = begin_call();
+        int answer = handler->free(handler->ctx, pointer, size_bytes, stream);
+        result = result_of(override, answer, MEND_ERROR_DRIVER, "a free", &before);
+        if (result == MEND_OK) {
+            end_promise();
+        } else {
+            keep_block(override, pointer);
+        }
     } else {
-        keep_block(override, pointer);
+        result = mend_fail(MEND_ERROR_DOUBLE_FREE, "%p is being freed by another thread", pointer);
     }
-    return result;
-}
-
-mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,
-                               mend_stream stream)
-{
-    mend_result result = release(override, pointer, size_bytes, stream);
     let_go(override);
     return result;
 }
@@ -334,17 +309,6 @@ static mend_result not_supported(mend_override *override, const char *what)
     return result;
 }
 
-static mend_result override_record_stream(mend_override *override, void *pointer,
-                                          mend_stream stream)
-{
-    const mend_allocator *of = &override->allocator;
-    const mend_thread_error before = begin_call();
-    return of->record_stream == NULL
-               ? not_supported(override, "record_stream")
-               : end_call(override, of->record_stream(of->handler.ctx, pointer, stream),
-                          "record_stream", &before);
-}
-
 static mend_result override_block_info(mend_override *override, const void *pointer,
                                        mend_block_info *info)
 {
@@ -354,17 +318,6 @@ static mend_result override_block_info(mend_override *override, const void *poin
                ? not_supported(override, "block_info")
                : end_call(override, of->block_info(of->handler.ctx, pointer, info), "block_info",
                           &before);
-}
-
-static mend_result override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,
-                                 uint64_t *released_bytes)
-{
-    const mend_allocator *of = &override->allocator;
-    *released_bytes = 0;
-    mend_thread_error before = begin_call();
-    int answer =
-        of->trim != NULL ? of->trim(of->handler.ctx, keep_bytes, mode, released_bytes) : MEND_OK;
-    return end_call(override, answer, "trim", &before);
 }
 
 /* ---- calls that hooks forward ---------------------------------------------------------------- */
@@ -429,20 +382,6 @@ mend_result mend_device_free(int device, void *pointer, uint64_t size_bytes, men
                         : free_with_care(device, pointer, size_bytes, stream);
 }
 
-/* An override's block has no device that Mend knows. */
-__attribute__((noinline)) static mend_result free_with_overrides(void *pointer,
-                                                                 mend_block_info *info, int *device)
-{
-    *device = MEND_ALL_DEVICES;
-    mend_result result = mend_device_block_info(MEND_ALL_DEVICES, pointer, info);
-    if (result == MEND_OK && info->base != pointer) {
-        result = mend_pool_invalid("mend_device_free_untagged: no block begins at the pointer");
-    }
-    return result == MEND_OK && info->tag == 0
-               ? free_with_care(MEND_ALL_DEVICES, pointer, info->requested_bytes, info->stream)
-               : result;
-}
-
 mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int *device)
 {
     mend_block_info found = MEND_BLOCK_INFO_INIT;
@@ -451,9 +390,25 @@ mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int 
                         !MEND_STRUCT_IS_WHOLE(info),
                     "mend_device_free_untagged: pointer, info or device is NULL, or "
                     "info->struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
-    mend_result result = mend_devices_have_overrides()
-                             ? free_with_overrides(pointer, &found, &at)
-                             : mend_devices_free_untagged(pointer, &found, &at);
+    mend_result result = MEND_OK;
+    if (mend_devices_have_overrides()) { /* whose blocks have no device that Mend knows */
+        result = mend_device_block_info(MEND_ALL_DEVICES, pointer, &found);
+        if (result == MEND_OK && found.base != pointer) {
+            result = mend_pool_invalid("mend_device_free_untagged: no block begins at the pointer");
+        }
+        if (result == MEND_OK && found.tag == 0) {
+            result = free_with_care(MEND_ALL_DEVICES, pointer, found.requested_bytes, found.stream);
+        }
+    } else {
+        for (int i = 0; i < MEND_DEVICE_LIMIT && result == MEND_OK && found.base == NULL; i++) {
+            mend_pool *pool = mend_devices_pool(at = i);
+            result = pool != NULL ? mend_pool_free_untagged(pool, pointer, &found) : MEND_OK;
+        }
+        if (result == MEND_OK && found.base == NULL) { /* names the memory that is there */
+            result = (mend_result)mend_devices_free(mend_devices_ctx(MEND_ALL_DEVICES), pointer, 0,
+                                                    MEND_NO_STREAM);
+        }
+    }
     if (result == MEND_OK) {
         mend_struct_write(info, &found, sizeof(found));
         *device = at;
@@ -465,26 +420,19 @@ mend_result mend_device_record_stream(int device, void *pointer, mend_stream str
 {
     MEND_TRY(mend_devices_check(device, true));
     mend_override *override = mend_override_of_block(pointer);
-    return override != NULL
-               ? override_record_stream(override, pointer, stream)
-               : (mend_result)mend_devices_record_stream(mend_devices_ctx(device), pointer, stream);
-}
-
-/* Asks the overrides about a pointer that is not one of their blocks: it may lie inside one. An
- * override that does not know it is no failure of the call. */
-static bool overrides_know(int device, const void *pointer, mend_block_info *info)
-{
-    const mend_thread_error error_before = *mend_process_error();
-    bool is_known = false;
-    const mend_device_range range = mend_devices_range(device);
-    for (int i = range.first; i < range.end && !is_known; i++) {
-        mend_override *override = override_of_device(i);
-        is_known = override != NULL && override_block_info(override, pointer, info) == MEND_OK;
+    if (override == NULL) {
+        return (mend_result)mend_devices_record_stream(mend_devices_ctx(device), pointer, stream);
     }
-    *mend_process_error() = error_before;
-    return is_known;
+    const mend_allocator *of = &override->allocator;
+    const mend_thread_error before = begin_call();
+    return of->record_stream == NULL
+               ? not_supported(override, "record_stream")
+               : end_call(override, of->record_stream(of->handler.ctx, pointer, stream),
+                          "record_stream", &before);
 }
 
+/* An override is asked about a pointer that is not one of its blocks, too: it may lie inside one.
+ * That it does not know it is no failure of the call. */
 mend_result mend_device_block_info(int device, const void *pointer, mend_block_info *info)
 {
     MEND_TRY(mend_devices_check(device, true));
@@ -495,20 +443,32 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
     if (override != NULL) {
         return override_block_info(override, pointer, info);
     }
-    return mend_devices_have_overrides() && overrides_know(device, pointer, info)
-               ? MEND_OK
-               : (mend_result)mend_devices_block_info(mend_devices_ctx(device), pointer, info);
+    bool is_known = false;
+    if (mend_devices_have_overrides()) {
+        const mend_thread_error error_before = *mend_process_error();
+        const mend_device_range range = mend_devices_range(device);
+        for (int i = range.first; i < range.end && !is_known; i++) {
+            override = override_of_device(i);
+            is_known = override != NULL && override_block_info(override, pointer, info) == MEND_OK;
+        }
+        *mend_process_error() = error_before;
+    }
+    return is_known ? MEND_OK
+                    : (mend_result)mend_devices_block_info(mend_devices_ctx(device), pointer, info);
 }
 
 /* An override for all devices is called once. */
-static mend_result trim_each(int device, uint64_t keep_bytes, mend_trim_mode mode,
+mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
                              uint64_t *released_bytes)
 {
-    assert(*released_bytes == 0);
+    uint64_t all_bytes = 0;
+    bool is_asked = false;
     mend_result result = MEND_OK;
+    MEND_TRY(mend_devices_check(device, true));
+    MEND_INVALID_IF((unsigned)mode > MEND_TRIM_BY_POLICY,
+                    "mend_device_trim: mode is no mend_trim_mode");
     const mend_device_range range = mend_devices_range(device);
     mend_override *of_all = override_of_device(MEND_ALL_DEVICES);
-    bool is_asked = false;
     for (int i = range.first; i < range.end; i++) {
         uint64_t bytes = 0;
         mend_result here = MEND_OK;
@@ -516,30 +476,23 @@ static mend_result trim_each(int device, uint64_t keep_bytes, mend_trim_mode mod
         if (override == NULL) {
             here = (mend_result)mend_devices_trim(mend_devices_ctx(i), keep_bytes, mode, &bytes);
         } else if (override != of_all || !is_asked) {
+            const mend_allocator *of = &override->allocator;
+            const mend_thread_error before = begin_call();
+            int answer =
+                of->trim != NULL ? of->trim(of->handler.ctx, keep_bytes, mode, &bytes) : MEND_OK;
             is_asked = is_asked || override == of_all;
-            here = override_trim(override, keep_bytes, mode, &bytes);
+            here = end_call(override, answer, "trim", &before);
         } else {
             let_go(override);
         }
         result = result == MEND_OK ? here : result;
-        *released_bytes += bytes;
+        all_bytes += bytes;
     }
     if (of_all != NULL) {
         let_go(of_all);
     }
-    return result;
-}
-
-mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
-                             uint64_t *released_bytes)
-{
-    uint64_t bytes = 0;
-    MEND_TRY(mend_devices_check(device, true));
-    MEND_INVALID_IF((unsigned)mode > MEND_TRIM_BY_POLICY,
-                    "mend_device_trim: mode is no mend_trim_mode");
-    mend_result result = trim_each(device, keep_bytes, mode, &bytes);
     if (result == MEND_OK && released_bytes != NULL) {
-        *released_bytes = bytes;
+        *released_bytes = all_bytes;
     }
     return result;
 }

@@ -87,33 +87,25 @@ mend_result mend_set_default_config(int device, const mend_pool_config *given)
 
 /* ---- the pools ------------------------------------------------------------------------------- */
 
-/* Makes the pool the device's default pool. False if another thread was first, or the config has
- * changed. */
-static bool publish(int device, mend_pool *pool, uint64_t change)
-{
-    mend_process_devices *devices = &mend_process_own_devices;
-    _Atomic(mend_pool *) *place = &devices->device[device].pool;
-    mend_mutex_lock(&devices->mutex);
-    bool is_first = atomic_load_explicit(place, memory_order_relaxed) == NULL &&
-                    devices->config_changes == change;
-    if (is_first) {
-        atomic_store_explicit(place, pool, memory_order_release);
-    }
-    mend_mutex_unlock(&devices->mutex);
-    return is_first;
-}
-
 /* As mend_pool_for_device. The device is one of the table. Runs without a lock, because creating a
  * pool calls the driver and the log. Threads that come at the same time create one pool each. All
- * but one destroy theirs, which is still empty. */
+ * but one destroy theirs, which is still empty, and so does one whose config has changed. */
 static mend_result find_pool(int device, mend_pool **pool)
 {
+    mend_process_devices *devices = &mend_process_own_devices;
     while ((*pool = mend_devices_pool(device)) == NULL) {
         mend_pool_config config;
         uint64_t change = read_config(device, &config);
         mend_pool *made;
         MEND_TRY(mend_pool_create(&config, &made));
-        if (!publish(device, made, change)) {
+        mend_mutex_lock(&devices->mutex);
+        const bool is_first =
+            mend_devices_pool(device) == NULL && devices->config_changes == change;
+        if (is_first) {
+            atomic_store_explicit(&devices->device[device].pool, made, memory_order_release);
+        }
+        mend_mutex_unlock(&devices->mutex);
+        if (!is_first) {
             mend_pool_destroy(made);
         }
     }
@@ -190,21 +182,6 @@ int mend_devices_free(void *ctx, void *pointer, size_t size_bytes, mend_stream s
     (void)size_bytes;
     mend_pool *pool = pool_around(device_of(ctx), pointer);
     return (int)(pool != NULL ? mend_free(pool, pointer, stream) : foreign(pointer));
-}
-
-mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int *device)
-{
-    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
-        mend_pool *pool = mend_devices_pool(i);
-        mend_result result = pool != NULL ? mend_pool_free_untagged(pool, pointer, info) : MEND_OK;
-        if (result != MEND_OK || info->base != NULL) {
-            *device = i;
-            return result;
-        }
-    }
-    /* No block begins there: names the memory that is there. */
-    return (mend_result)mend_devices_free(mend_devices_ctx(MEND_ALL_DEVICES), pointer, 0,
-                                          MEND_NO_STREAM);
 }
 
 int mend_devices_record_stream(void *ctx, void *pointer, mend_stream stream)
