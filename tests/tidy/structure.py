@@ -22,7 +22,7 @@ FEATURES = ["ranges", "graphs", "sleep", "share", "record", "check", "quota", "h
 # How many names of a feature the files of a room have: the files it cites and includes, its
 # functions, its types, each once in a file. Only to be made smaller.
 KNOWS = {
-    "check": {"ranges": 4, "sleep": 5, "share": 8},
+    "check": {"ranges": 4, "sleep": 5, "share": 7},
 }
 PUBLIC = "api/include/"
 INCLUDE_FOLDERS = ("vmm/", "", "api/", "api/include/", "bench/")

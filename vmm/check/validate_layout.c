@@ -1,16 +1,175 @@
-/* The validation of the layout: spans, runs and the front cache of a zone. */
+/* The validation of the layout: spans, runs and the front cache of a zone, the chunks below, and
+ * the streams that memory waits for. */
 #include "check/validate_parts.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "alloc/users.h"
+#include "check/check.h"
 #include "layout/layout.h"
 #include "map/map.h"
-#include "ranges/ranges.h"
+#include "pool/pool.h"
 #include "share/share.h"
 #include "sleep/sleep.h"
 
-#define CHUNK_OF(node)          MEND_CONTAINER_OF(node, mend_chunk, by_address)
-
 #define SPAN_MUST(holds, words) MUST(holds, "span 0x%llx " words, MEND_VALIDATE_HEX(span->address))
+
+bool mend_validate_broken(const mend_validate_walk *a, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(a->finding, MEND_VALIDATE_FINDING_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* A stamp that has not passed has a fence or belongs to the open epoch. A user declared for a live
+ * block has no epoch yet. Its stream is known, unless destroyed streams are detected. */
+static bool stamp_is_right(const mend_validate_walk *a, mend_stamp stamp, bool may_be_user)
+{
+    const mend_streams *streams = &a->heap->streams;
+    if (stamp.stream >= streams->count) {
+        return false;
+    }
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    if (stamp.epoch == 0) {
+        return !may_be_user || state->known || state->graph_pool != 0 || state->has_ended ||
+               streams->verify;
+    }
+    return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
+           state->recordings > 0 || (stamp.epoch <= state->open_epoch && state->open);
+}
+
+/* The mark of a user. Different sets of users have different sums. */
+static uint64_t mark_of(uint32_t stream)
+{
+    uint64_t mark = (stream + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    return (mark ^ (mark >> 29)) * UINT64_C(0xBF58476D1CE4E5B9);
+}
+
+bool mend_validate_waits(mend_validate_walk *a, const mend_waits *waits, uint64_t address)
+{
+    bool are_right = stamp_is_right(a, waits->first, false);
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        are_right = are_right && stamp_is_right(a, at->stamp, true);
+        a->wait_nodes++;
+        a->user_marks += at->stamp.epoch == 0 ? mark_of(at->stamp.stream) : 0;
+    }
+    MUST(are_right, "0x%llx waits for an epoch that cannot pass", MEND_VALIDATE_HEX(address));
+    return true;
+}
+
+static bool is_listed(const mend_streams *streams, uint32_t at, mend_slot_list list, uint32_t slot)
+{
+    for (uint32_t k = 0; at != MEND_STREAM_UNKNOWN && at != slot && k < streams->count; k++) {
+        at = streams->items[at].in[list].next;
+    }
+    return at == slot;
+}
+
+static bool belongs(const mend_stream_state *state, mend_slot_list list)
+{
+    return list == MEND_SLOTS_CAPTURED   ? state->seen_captured
+           : list == MEND_SLOTS_UNPASSED ? state->is_unpassed
+                                         : state->graph_pool == 0 && !state->is_free_slot;
+}
+
+/* Whether the list that [MEND_STREAM_UNKNOWN] begins and ends has all slots that belong there, and
+ * no other. */
+static bool has_all(const mend_streams *streams, mend_slot_list list)
+{
+    uint32_t count = 0;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        count += belongs(&streams->items[i], list);
+    }
+    uint32_t at = MEND_STREAM_UNKNOWN;
+    for (uint32_t k = 0, next; k < count; k++, at = next) {
+        next = streams->items[at].in[list].next;
+        if (next == MEND_STREAM_UNKNOWN || streams->items[next].in[list].previous != at ||
+            !belongs(&streams->items[next], list)) {
+            return false;
+        }
+    }
+    return streams->items[at].in[list].next == MEND_STREAM_UNKNOWN &&
+           streams->items[MEND_STREAM_UNKNOWN].in[list].previous == at;
+}
+
+/* Each slot is in the lists where it is looked for. */
+static bool lists_are_right(const mend_validate_walk *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    bool are_right = has_all(streams, MEND_SLOTS_OF_GRAPH_POOL) &&
+                     has_all(streams, MEND_SLOTS_CAPTURED) && has_all(streams, MEND_SLOTS_UNPASSED);
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && are_right; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        const uint64_t key = mend_slots_key(state->handle, state->thread, state->graph_pool);
+        are_right =
+            (state->is_unpassed || state->graph_pool != 0 ||
+             (!state->open && state->fence_count == 0)) &&
+            (!state->known || is_listed(streams, *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key),
+                                        MEND_SLOTS_OF_PAIR, i)) &&
+            (state->graph_pool == 0 ||
+             is_listed(streams, mend_slots_first_of(streams, state->graph_pool),
+                       MEND_SLOTS_OF_GRAPH_POOL, i));
+    }
+    MUST(are_right, "the lists of streams' slots are wrong");
+    mend_streams noted = *streams;
+    noted.may_be_several = true;
+    MUST(streams->may_be_several || !mend_streams_are_several(&noted),
+         "that there are several streams was not noted");
+    return true;
+}
+
+/* Fences are in order, after the passed epoch and before the open one. A graph pool has none before
+ * its release. Each stream's count of users equals the nodes that name it. */
+bool mend_validate_streams(const mend_validate_walk *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    uint64_t events = streams->idle_event_count + mend_streams_context_events(streams);
+    uint64_t marks = 0;
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        known += i != MEND_STREAM_UNKNOWN && state->known && state->graph_pool == 0;
+        uint64_t epoch = state->passed_epoch;
+        uint64_t before = 0;
+        uint64_t order = 0;
+        for (size_t k = 0; k < state->fence_count; k++) {
+            MUST(state->fences[k].epoch > epoch,
+                 "stream %u: the fence of epoch %llu is out of order", i,
+                 MEND_VALIDATE_HEX(state->fences[k].epoch));
+            MUST(state->fences[k].order >= order && state->fences[k].order <= streams->closed_bytes,
+                 "stream %u: the fence of epoch %llu is younger than it says", i,
+                 MEND_VALIDATE_HEX(state->fences[k].epoch));
+            epoch = state->fences[k].epoch;
+            order = state->fences[k].order;
+        }
+        for (uint32_t k = 0; k <= MEND_CONTEXT_EVENTS; k++) {
+            const uint64_t awaited = state->awaited[k].epoch;
+            MUST(awaited == 0 || (k < streams->context_event_count && awaited >= before),
+                 "stream %u: the context's event %u covers epoch %llu", i, k,
+                 MEND_VALIDATE_HEX(awaited));
+            before = awaited;
+            epoch = mend_max_u64(epoch, awaited);
+        }
+        MUST(state->open_epoch > epoch, "stream %u: epoch %llu is open and has a fence", i,
+             MEND_VALIDATE_HEX(epoch));
+        MUST(state->graph_pool == 0 ||
+                 (state->fence_count == 0 && state->passed_epoch < state->first_epoch),
+             "stream %u: memory of a graph pool became idle", i);
+        events += state->fence_count + state->recordings;
+        marks += state->users * mark_of(i);
+    }
+    MUST(known == streams->known_count, "the count of known streams is wrong");
+    MUST(events == streams->events_held, "the counts of events are wrong");
+    MUST(marks == a->user_marks, "the counts of users of blocks are wrong");
+    return lists_are_right(a);
+}
+
+/* ---- spans ----------------------------------------------------------------------------------- */
 
 static bool run_is_right(const mend_validate_walk *a, const mend_zone *zone, const mend_span *first,
                          const mend_span *last)
@@ -366,7 +525,7 @@ bool mend_validate_chunks(mend_validate_walk *a)
     }
     for (mend_tree_node *at = mend_tree_last(&chunks->mapped); at != NULL;
          at = mend_tree_previous(at)) { /* so the spans of all are passed once */
-        const mend_chunk *chunk = CHUNK_OF(at);
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         const bool is_new = chunk->missing == MEND_MISSING_MEMORY;
         if ((is_new && !chunk_is_right(a, chunk)) || !spans_are_right(a, chunk, &lowest)) {
             return false;
@@ -380,86 +539,4 @@ bool mend_validate_chunks(mend_validate_walk *a)
              "the empty bytes of a zone are wrong");
     }
     return kept_is_right(a);
-}
-
-/* ---- ranges ---------------------------------------------------------------------------------- */
-
-/* A chunk of the zone lies inside a page, is live as a whole or not at all, and is on the device.
- * Others lie in no range. The sums of each range match its chunks, which are neighbors in the tree.
- * Chunks outside of the ranges with chunks do not exist. */
-static bool chunks_are_right(const mend_validate_walk *a, uint64_t bytes_of_ranges)
-{
-    uint64_t all_bytes = 0;
-    const mend_tree_node *at = mend_tree_first(&a->heap->chunks.mapped);
-    while (at != NULL) {
-        const mend_chunk_sums *sums = CHUNK_OF(at)->sums;
-        mend_chunk_sums found = {0};
-        for (; at != NULL && CHUNK_OF(at)->sums == sums; at = mend_tree_next(at)) {
-            const mend_chunk *chunk = CHUNK_OF(at);
-            const bool sleeps = mend_chunk_sleeps(chunk);
-            const mend_range *range = mend_range_at(a->heap, chunk->address);
-            bool is_right = (range != NULL) == (chunk->zone == MEND_ZONE_RANGE) &&
-                            sums == (range != NULL ? &range->sums : NULL);
-            if (is_right && range != NULL) {
-                const size_t page = mend_range_page_of(range, chunk->address);
-                is_right =
-                    chunk->address + chunk->size_bytes <= mend_range_page_start(range, page + 1) &&
-                    chunk->live_bytes == (range->pages[page] != NULL ? chunk->size_bytes : 0);
-            }
-            MUST(is_right, "the chunk 0x%llx does not fit its page of a range",
-                 MEND_VALIDATE_HEX(chunk->address));
-            found.mapped_bytes += sleeps ? 0 : chunk->size_bytes;
-            found.asleep_live_bytes += sleeps ? chunk->live_bytes : 0;
-        }
-        MUST(sums == NULL || (found.mapped_bytes == sums->mapped_bytes &&
-                              found.asleep_live_bytes == sums->asleep_live_bytes),
-             "the mapped bytes of a range are wrong");
-        all_bytes += sums != NULL ? found.mapped_bytes + found.asleep_live_bytes : 0;
-    }
-    MUST(all_bytes == bytes_of_ranges, "a range without chunks has mapped bytes");
-    return true;
-}
-
-bool mend_validate_ranges(const mend_validate_walk *a)
-{
-    const mend_ranges *ranges = &a->heap->ranges;
-    size_t deferred = 0;
-    uint64_t all_committed = 0;
-    uint64_t bytes = 0;
-    MEND_TREE_EACH(const mend_range, range, by_address, &ranges->by_address) {
-        deferred += range->deferred.kind != MEND_DEFERRED_NOTHING;
-        bytes += range->sums.mapped_bytes + range->sums.asleep_live_bytes;
-        const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
-        uint64_t committed = 0;
-        for (size_t i = 0; i < pages; i++) {
-            const mend_span *span = range->pages[i];
-            MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE &&
-                                  !span->of_graph_pool && span->size_bytes == range->page_bytes &&
-                                  span->address == mend_range_page_start(range, i)),
-                 "page %zu of the range 0x%llx is not its span", i,
-                 MEND_VALIDATE_HEX(range->address));
-            committed += span != NULL;
-        }
-        MUST(committed * range->page_bytes == range->committed_bytes &&
-                 (committed == 0 || !range->is_closed),
-             "the committed bytes of the range 0x%llx are wrong",
-             MEND_VALIDATE_HEX(range->address));
-        MUST(range->deferred.kind ==
-                 (range->is_closed ? MEND_DEFERRED_RANGE : MEND_DEFERRED_NOTHING),
-             "deferred work of a range is not noted");
-        all_committed += committed;
-    }
-    MUST(deferred == a->heap->chunks.deferred.count[MEND_DEFERRED_RANGE],
-         "deferred work of ranges is wrong");
-    MEND_LIST_EACH(const mend_reservation, reservation, link, &a->heap->range_space.reservations) {
-        const mend_range *range = mend_range_at(a->heap, reservation->address);
-        MUST(range != NULL && range->address == reservation->address &&
-                 range->size_bytes + a->heap->range_space.page_bytes == reservation->size_bytes,
-             "the reservation 0x%llx belongs to no range", MEND_VALIDATE_HEX(reservation->address));
-    }
-    MUST(mend_tree_is_valid(&ranges->by_address) &&
-             ranges->by_address.count == a->heap->range_space.reservations_by_address.count &&
-             all_committed == a->live[MEND_ZONE_RANGE].blocks,
-         "the counts of ranges and of their pages are wrong");
-    return chunks_are_right(a, bytes);
 }

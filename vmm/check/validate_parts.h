@@ -1,6 +1,6 @@
 /*
- * Shared by the files of the validation: the counts of a walk, and the report of a finding. Private
- * to them.
+ * Shared by the files of the validation: the counts of a walk, the report of a finding, and what
+ * validate_layout.c checks. Private to them.
  */
 #ifndef MEND_CHECK_VALIDATE_PARTS_H
 #define MEND_CHECK_VALIDATE_PARTS_H
@@ -45,13 +45,13 @@ __attribute__((format(printf, 2, 3))) bool mend_validate_broken(const mend_valid
 /* Checks that the waits at an address can end. Counts their nodes. */
 bool mend_validate_waits(mend_validate_walk *a, const mend_waits *waits, uint64_t address);
 
-/* Checks spans, runs, indices and the front cache of a zone (validate_layout.c). */
+/* Checks streams, and that each counts its users. Runs after all waits were visited. */
+bool mend_validate_streams(const mend_validate_walk *a);
+
+/* Checks spans, runs, indices and the front cache of a zone. */
 bool mend_validate_zone(mend_validate_walk *a, int zone);
 
-/* Checks chunks, and the backups of sleeping ones, after the zones (validate_layout.c). */
+/* Checks chunks, and the backups of sleeping ones, after the zones. */
 bool mend_validate_chunks(mend_validate_walk *a);
-
-/* Checks ranges and their page tables, after the zones (validate_layout.c). */
-bool mend_validate_ranges(const mend_validate_walk *a);
 
 #endif
