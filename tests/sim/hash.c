@@ -1,6 +1,6 @@
 /* The hash of a trial's state, for the search through small worlds: small_worlds.h lists its
  * inputs. */
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "alloc/fallback.h"
+#include "alloc/heap.h"
 #include "lab/heap/explain.h"
 #include "memory/chunk.h"
 #include "pool/pool.h"

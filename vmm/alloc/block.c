@@ -4,7 +4,6 @@
  */
 #include "alloc/fast.h"
 
-#include "alloc/users.h"
 #include "plan/constants.h"
 
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
@@ -73,11 +72,10 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
 
 /* The sleep tag of the request or of the thread. The options' tag, once the pool has slept. Memory
  * of graphs without a tag sleeps by its own rule. */
-static uint64_t home_of(mend_heap *heap, const mend_terms *terms, mend_order order, bool has_marks)
+static uint64_t home_of(mend_heap *heap, const mend_terms *terms, mend_order order,
+                        uint64_t sleep_tag)
 {
-    const uint64_t own = terms->sleep_tag != 0 ? terms->sleep_tag
-                         : has_marks           ? mend_process_own_marks()->sleep_tag
-                                               : 0;
+    const uint64_t own = terms->sleep_tag != 0 ? terms->sleep_tag : sleep_tag;
     const uint64_t home = own == 0 && heap->counters.sleeps > 0 ? terms->tag : own;
     heap->search.has_homes |= home != 0;
     const bool is_for_graphs = order.capture != 0 || terms->graph_pool != 0;
@@ -89,17 +87,18 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
 {
     assert(mend_mutex_is_held(&heap->state));
     /* At once: a failure leaves none for later requests, and pressure callbacks allocate, too. */
+    static const mend_thread_marks none = {0};
     const bool has_marks = mend_process_has_marks();
+    const mend_thread_marks *own = has_marks ? mend_process_own_marks() : &none;
     const uint16_t stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
     uint64_t alignment_bytes = terms->alignment_bytes;
     bool in_one_chunk = terms->in_one_chunk;
     if (terms->at == 0 && heap->device.virtual_memory) {
-        in_one_chunk = in_one_chunk || size_bytes >= heap->config.in_one_chunk_bytes ||
-                       (has_marks && mend_process_own_marks()->in_one_chunk);
+        in_one_chunk |= size_bytes >= heap->config.in_one_chunk_bytes || own->in_one_chunk;
     }
-    if (terms->at == 0 && has_marks) {
-        mend_raise_u64(&alignment_bytes, mend_process_own_marks()->alignment_bytes);
+    if (terms->at == 0) {
+        mend_raise_u64(&alignment_bytes, own->alignment_bytes);
     }
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
@@ -117,8 +116,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
         .owner = terms->graph_pool,
         .in_one_chunk = in_one_chunk,
-        .is_plain = terms->is_plain || (has_marks && mend_process_own_marks()->is_plain),
-        .home = home_of(heap, terms, order, has_marks),
+        .is_plain = terms->is_plain || own->is_plain,
+        .home = home_of(heap, terms, order, own->sleep_tag),
         .at = terms->at,
         .tag = terms->tag,
         .sleep_tag = terms->sleep_tag,
@@ -183,10 +182,17 @@ __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *he
                         (unsigned long long)address);
 }
 
-static inline mend_result find_block(const mend_heap *heap, uint64_t address, mend_span **span)
+mend_span *mend_heap_find(const mend_heap *heap, uint64_t address)
 {
-    *span = mend_pointer_map_find(&heap->blocks, address);
-    return *span != NULL && (*span)->live ? MEND_OK : explain_pointer(heap, address);
+    assert(mend_mutex_is_held(&heap->state));
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    return span == NULL || !span->live ? NULL : span;
+}
+
+static mend_result find_block(const mend_heap *heap, uint64_t address, mend_span **span)
+{
+    *span = mend_heap_find(heap, address);
+    return *span != NULL ? MEND_OK : explain_pointer(heap, address);
 }
 
 static void record_fence(mend_heap *heap, uint32_t stream)
@@ -357,33 +363,6 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     return MEND_OK;
 }
 
-mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order order)
-{
-    MEND_TRY(mend_pass_check_order(order, "mend_free"));
-    mend_heap_unlock(heap);
-    mend_heap_lock_all(heap);
-    mend_span *span = NULL;
-    mend_result result = find_block(heap, address, &span); /* another thread may have freed it */
-    if (result == MEND_OK) {
-        span->live = false; /* no other thread frees it while the lock is released */
-        result = mend_pass_give_back(heap, span, order);
-        span->live = true;
-    }
-    if (result == MEND_OK) {
-        mend_pointer_map_remove(&heap->blocks, address);
-        mend_layout_count_free(heap, &heap->zones[MEND_ZONE_PASSED], span);
-        if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {
-            mend_events_free(heap, span, order.stream);
-        }
-        mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, MEND_STREAM_UNKNOWN, 0,
-                            heap->frees.of_users);
-        mend_layout_drop_passed(heap, span);
-        mend_usage_note(heap);
-    }
-    mend_heap_unlock_grow(heap);
-    return result;
-}
-
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t graph_pool, mend_span **span, mend_block_users *users)
 {
@@ -449,38 +428,47 @@ mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users u
                       : mend_block_free_into_runs(heap, span, users);
 }
 
+/* Frees a block that is passed through. `state` is released in between. */
+static mend_result free_passed(mend_heap *heap, uint64_t address, mend_order order)
+{
+    MEND_TRY(mend_pass_check_order(order, "mend_free"));
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    mend_span *span = NULL;
+    mend_result result = find_block(heap, address, &span); /* another thread may have freed it */
+    if (result == MEND_OK) {
+        span->live = false; /* no other thread frees it while the lock is released */
+        result = mend_pass_give_back(heap, span, order);
+        span->live = true;
+    }
+    if (result == MEND_OK) {
+        mend_pointer_map_remove(&heap->blocks, address);
+        mend_layout_count_free(heap, &heap->zones[MEND_ZONE_PASSED], span);
+        if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {
+            mend_events_free(heap, span, order.stream);
+        }
+        mend_waits_end_uses(mend_heap_wait_env(heap), &span->waits, MEND_STREAM_UNKNOWN, 0,
+                            heap->frees.of_users);
+        mend_layout_drop_passed(heap, span);
+        mend_usage_note(heap);
+    }
+    mend_heap_unlock_grow(heap);
+    return result;
+}
+
 /* The unusual cases: bad pointers, streams to be looked up, graph pools. */
 __attribute__((noinline)) mend_result mend_heap_free_in_graph_pool(mend_heap *heap,
                                                                    uint64_t address,
                                                                    mend_order order,
                                                                    uint32_t graph_pool)
 {
-    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    mend_span *span = mend_heap_find(heap, address);
     mend_block_users users;
-    if (span != NULL && span->chunk == NULL && span->live) {
-        return mend_block_free_passed(heap, address, order);
+    if (span != NULL && span->chunk == NULL) {
+        return free_passed(heap, address, order);
     }
     MEND_TRY(mend_block_find_to_free(heap, address, order, graph_pool, &span, &users));
     return mend_block_free(heap, span, users);
-}
-
-mend_span *mend_heap_find(mend_heap *heap, uint64_t address)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
-    return span == NULL || !span->live ? NULL : span;
-}
-
-mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order order)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    assert(mend_heap_find(heap, span->address) == span);
-    uint32_t freed_on = order.capture == 0 && span->chunk != NULL
-                            ? mend_users_known_stream(heap, order.stream)
-                            : MEND_STREAM_UNKNOWN;
-    return freed_on != MEND_STREAM_UNKNOWN
-               ? mend_block_free(heap, span, (mend_block_users){freed_on, MEND_STREAM_UNKNOWN})
-               : mend_heap_free_in_graph_pool(heap, span->address, order, 0);
 }
 
 /* ---- what is told ------------------------------------------------------------------ */

@@ -3,25 +3,18 @@
  * their numbers:
  *  - in_mapped: free mapped memory (1).
  *  - search, with both locks: place() for empty chunks, creation, and waits of streams (2 to 4).
- *    place_behind() (5).
- *  - after_peer_pools (6) and after_callbacks (7), without the grow lock, so that others can
- *    release memory.
- *  - to_the_end: the same search with CPU stalls (8), and at last waits of peer pools.
+ *    mend_place_behind() (5).
+ *  - mend_seek_room: peer pools (6) and callbacks (7), without the grow lock, so that others can
+ *    release memory. Then the same search with CPU stalls (8), and at last waits of peer pools.
  *
  * Each step is PLACED, NOTHING (the next step is tried) or FAILED (no further step is tried).
  */
-#include "alloc/fallback.h"
+#include "alloc/heap.h"
 
-#include <assert.h>
-
-#include "alloc/users.h"
 #include "base/error.h"
 #include "base/process.h"
-#include "layout/layout.h"
-#include "map/map.h"
 #include "memory/waits.h"
 #include "plan/constants.h"
-#include "plan/policy.h"
 
 /* The most searches of one request: threads that keep allocating and freeing must not delay its
  * answer for ever. */
@@ -36,7 +29,6 @@ typedef struct mark {
 /* One request on its way through the chain. */
 typedef struct chain {
     mend_seek seek; /* may_wait: this search may wait for the GPU, and compact */
-    mend_heap *heap;
     mend_request *request;
     mend_span *span;
     mend_thread_error *answer; /* why the last complete search found nothing */
@@ -48,58 +40,46 @@ typedef struct chain {
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
 
-/* Ends a sequence of tries with the first that came to anything. */
-#define TRY_NEXT(step)                                                                             \
-    do {                                                                                           \
-        const mend_outcome tried = (step);                                                         \
-        if (tried != MEND_NOTHING) {                                                               \
-            return tried;                                                                          \
-        }                                                                                          \
-    } while (0)
-
 /* The try that follows each step. `asks_streams`: also memory that other streams freed, if it is
  * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
  * once more. */
 static mend_outcome place(chain *c, bool asks_streams)
 {
-    mend_heap *heap = c->heap;
-    if (asks_streams && mend_fallback_refresh(heap, c->request) != MEND_OK) {
-        return MEND_FAILED;
+    mend_heap *heap = c->seek.heap;
+    if (asks_streams) { /* unmaps retired mappings, records and polls fences */
+        mend_retire_flush(heap, c->request->stream);
+        if (mend_streams_are_several(&heap->streams) &&
+            mend_fallback_ask_others(heap, c->request) != MEND_OK) {
+            return MEND_FAILED;
+        }
     }
     if (asks_streams && mend_fallback_awaits_much(heap, c->request)) {
-        TRY_NEXT(mend_fallback_place_without_growth(heap, c->request, &c->span));
+        MEND_TRY_NEXT(mend_fallback_place_without_growth(heap, c->request, &c->span));
     }
     if (asks_streams && heap->config.growth_percent != 0) {
-        TRY_NEXT(mend_fallback_place_before_growth(heap, c->request, &c->span));
+        MEND_TRY_NEXT(mend_fallback_place_before_growth(heap, c->request, &c->span));
     }
     bool gave_addresses = false;
     do {
         heap->shortage.no_addresses = MEND_DRIVER_OK;
-        TRY_NEXT(mend_place(heap, c->request, &c->span));
+        MEND_TRY_NEXT(mend_place(heap, c->request, &c->span));
         if (asks_streams) {
-            TRY_NEXT(mend_fallback_behind_device_waits(heap, c->request, MEND_ANY_FENCE, mend_place,
-                                                       &c->span));
+            MEND_TRY_NEXT(mend_fallback_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
+                                                            mend_place, &c->span));
         }
-        TRY_NEXT(mend_place_in_stretch(heap, c->request, &c->span));
+        MEND_TRY_NEXT(mend_place_in_stretch(heap, c->request, &c->span));
         gave_addresses = !gave_addresses && heap->shortage.no_addresses != MEND_DRIVER_OK &&
                          mend_fallback_trim_addresses(heap, c->request->stream);
     } while (gave_addresses);
     return MEND_NOTHING;
 }
 
-static mend_outcome place_behind(chain *c, bool asks_streams)
-{
-    TRY_NEXT(mend_place_behind(c->heap, c->request, &c->span));
-    return asks_streams ? mend_fallback_behind_device_waits(c->heap, c->request, MEND_ANY_FENCE,
-                                                            mend_place_behind, &c->span)
-                        : MEND_NOTHING;
-}
-
 /* Waits for the oldest work, again and again, until the request is placed or there is no more work.
+ * At last once for the context: launches of graphs that were destroyed keep their memory.
  * If a capture forbids the wait, there is nothing to wait for. */
 static mend_outcome behind_host_waits(chain *c)
 {
-    mend_heap *heap = c->heap;
+    mend_heap *heap = c->seek.heap;
     mend_outcome outcome = MEND_NOTHING;
     bool waited = true;
     bool has_graphs = heap->graph_pools.capture_count > 0;
@@ -111,8 +91,14 @@ static mend_outcome behind_host_waits(chain *c)
          * chunks that are to be released as pages, or for a larger one. A search forgets that
          * addresses were short. */
         waits_for_own |= heap->shortage.no_addresses != MEND_DRIVER_OK;
-        mend_result result = mend_capture_graph_pools_wait_oldest(
-            heap, c->request->stream, waits_for_own, &has_graphs, &waited);
+        mend_result result =
+            mend_streams_wait_oldest(&heap->streams, c->request->stream, waits_for_own, &waited);
+        if (result == MEND_OK && !waited && has_graphs) {
+            has_graphs = false;
+            result = mend_streams_wait_context(&heap->streams, c->request->stream);
+            waited = result == MEND_OK;
+        }
+        mend_capture_graph_pools_collect(heap);
         if (result != MEND_OK && result != MEND_ERROR_CAPTURING) {
             return MEND_FAILED;
         }
@@ -130,7 +116,7 @@ static mend_outcome behind_host_waits(chain *c)
  * capture forbids waits, one does. */
 static void note_shortage(chain *c)
 {
-    mend_heap *heap = c->heap;
+    mend_heap *heap = c->seek.heap;
     const mend_shortage *shortage = &heap->shortage;
     const bool lacks_addresses = shortage->no_addresses != MEND_DRIVER_OK;
     const uint64_t whole_bytes =
@@ -182,26 +168,13 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
                          [MEND_CAUSE_HOST_WAITED] = heap->streams.host_waits}};
 }
 
-/* Notes in the request, for its event, the most expensive step that served it, and the time, with
- * the wait for the lock. */
-static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
-{
-    const mark now = mark_of(heap, 0);
-    mend_event_cause dearest = MEND_CAUSE_HOST_WAITED;
-    while (dearest > MEND_CAUSE_RUN && now.of[dearest] == before->of[dearest]) {
-        dearest--;
-    }
-    service->cause = dearest > service->cause ? dearest : service->cause;
-    service->duration_ns += mend_events_since_ns(&heap->events, before->began_ns);
-}
-
 /* Takes the grow lock. While this thread waits for it, a stream may be unregistered, a graph pool
  * destroyed, or memory freed: then it looks in mapped memory once more. NOTHING: the next steps are
  * tried. Any other outcome is the request's. The caller ends with end_turn, whatever the
  * outcome. */
 static mend_outcome take_turn(chain *c)
 {
-    mend_heap *heap = c->heap;
+    mend_heap *heap = c->seek.heap;
     const bool is_next = mend_mutex_try_lock(&heap->grow);
     const bool knows_mapped = is_next && c->has_looked && !c->request->in_one_chunk &&
                               mend_requester_known(heap, c->request) != MEND_STREAM_UNKNOWN;
@@ -225,16 +198,25 @@ static mend_outcome take_turn(chain *c)
     return knows_mapped ? MEND_NOTHING : in_mapped(heap, c->request, true, &c->span);
 }
 
+/* Notes in the request, for its event, the most expensive step that served it, and the time, with
+ * the wait for the lock. */
 static mend_outcome end_turn(chain *c, mend_outcome outcome)
 {
-    mend_heap *heap = c->heap;
+    mend_heap *heap = c->seek.heap;
     if (!c->has_turn) {
         return outcome;
     }
     if (outcome == MEND_PLACED && c->request->in_one_chunk) {
         mend_span_keep_in_one_chunk(heap, c->span);
     }
-    note_service(heap, &c->before, &c->request->service);
+    const mark now = mark_of(heap, 0);
+    mend_service *service = &c->request->service;
+    mend_event_cause dearest = MEND_CAUSE_HOST_WAITED; /* of the steps that this turn took */
+    while (dearest > MEND_CAUSE_RUN && now.of[dearest] == c->before.of[dearest]) {
+        dearest--;
+    }
+    service->cause = dearest > service->cause ? dearest : service->cause;
+    service->duration_ns += mend_events_since_ns(&heap->events, c->before.began_ns);
     c->has_waited |= heap->streams.host_waits != c->before.of[MEND_CAUSE_HOST_WAITED];
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
@@ -246,17 +228,19 @@ static mend_outcome end_turn(chain *c, mend_outcome outcome)
 /* Everything that the pool does by itself, in order. */
 static mend_outcome search_once(chain *c)
 {
-    mend_heap *heap = c->heap;
+    mend_heap *heap = c->seek.heap;
     const bool is_hopeless = mend_report_is_hopeless(heap, c->request);
     if (!is_hopeless) {
-        TRY_NEXT(place(c, true));
+        MEND_TRY_NEXT(place(c, true));
     }
     if (!is_hopeless && !c->request->keeps_soft_limit) {
-        TRY_NEXT(place_behind(c, true));
+        MEND_TRY_NEXT(mend_place_behind(heap, c->request, &c->span));
+        MEND_TRY_NEXT(mend_fallback_behind_device_waits(heap, c->request, MEND_ANY_FENCE,
+                                                        mend_place_behind, &c->span));
     }
     if (!is_hopeless && c->seek.may_wait) {
-        TRY_NEXT(behind_host_waits(c));
-        TRY_NEXT(place_behind(c, false));
+        MEND_TRY_NEXT(behind_host_waits(c));
+        MEND_TRY_NEXT(mend_place_behind(heap, c->request, &c->span));
     }
     if (c->seek.may_wait || heap->shortage.refused_bytes > 0) {
         mend_effective_limit_learn(heap);
@@ -268,7 +252,7 @@ static mend_outcome search_once(chain *c)
  * than was known. Once in a search, memory that the driver refused before may be there by now. */
 static mend_outcome search(chain *c)
 {
-    mend_heap *heap = c->heap;
+    mend_heap *heap = c->seek.heap;
     mend_driver_scope scope;
     mend_outcome outcome = take_turn(c);
     if (outcome != MEND_NOTHING || mend_enter(heap, &scope) != MEND_OK) {
@@ -307,22 +291,9 @@ static mend_outcome attempt(mend_seek *seek)
 {
     chain *c = MEND_CONTAINER_OF(seek, chain, seek);
     mend_outcome outcome =
-        c->has_looked ? MEND_NOTHING : in_mapped(c->heap, c->request, false, &c->span);
+        c->has_looked ? MEND_NOTHING : in_mapped(c->seek.heap, c->request, false, &c->span);
     c->has_looked = true;
     return outcome == MEND_NOTHING ? search(c) : outcome;
-}
-
-/* Before the pool grows above its soft limit: steps without growth, and the callbacks. */
-static mend_outcome within_soft_limit(chain *c)
-{
-    assert(!c->seek.may_wait);
-    c->request->keeps_soft_limit = true;
-    mend_outcome outcome = search(c);
-    if (outcome == MEND_NOTHING) {
-        outcome = c->heap->config.helpers->call_back(&c->seek);
-    }
-    c->request->keeps_soft_limit = false;
-    return outcome;
 }
 
 /* A search without CPU stalls, except stalls that growth would only delay, comes only if peer pools
@@ -336,15 +307,19 @@ mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span 
     }
     mend_thread_error answer; /* large, so it is written only if needed */
     chain c = {.seek = {.heap = heap, .attempt = attempt, .needed_bytes = request->requested_bytes},
-               .heap = heap,
                .request = request,
                .answer = &answer,
                .has_looked = true};
     const uint64_t soft_limit_bytes = heap->config.soft_limit_bytes;
     bool keeps_soft_limit = outcome == MEND_NOTHING && soft_limit_bytes != 0 &&
                             soft_limit_bytes < mend_budget_hard_limit(heap);
-    if (keeps_soft_limit) {
-        outcome = within_soft_limit(&c);
+    if (keeps_soft_limit) { /* before the pool grows above it: steps without growth, callbacks */
+        request->keeps_soft_limit = true;
+        outcome = search(&c);
+        if (outcome == MEND_NOTHING) {
+            outcome = heap->config.helpers->call_back(&c.seek);
+        }
+        request->keeps_soft_limit = false;
         keeps_soft_limit = outcome == MEND_NOTHING;
     }
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
@@ -382,25 +357,14 @@ static mend_outcome beside_others(mend_seek *seek)
                : MEND_NOTHING;
 }
 
-static mend_outcome beside_callbacks(mend_seek *seek)
-{
-    return seek->heap->config.helpers->call_back(seek);
-}
-
-static mend_outcome behind_waits(mend_seek *seek)
-{
-    seek->may_wait = true;
-    return seek->attempt(seek);
-}
-
 mend_outcome mend_seek_room(mend_seek *seek, bool is_helped)
 {
-    mend_outcome (*const ways[])(mend_seek *) = {seek->attempt, beside_others, beside_callbacks,
-                                                 behind_waits, beside_others};
-    enum { WAYS = sizeof(ways) / sizeof(ways[0]), ALONE = 3 };
-    mend_outcome outcome = MEND_NOTHING;
-    for (int i = is_helped ? 0 : ALONE; i < WAYS && outcome == MEND_NOTHING; i++) {
-        outcome = ways[i](seek);
+    if (is_helped) {
+        MEND_TRY_NEXT(seek->attempt(seek));
+        MEND_TRY_NEXT(beside_others(seek));
+        MEND_TRY_NEXT(seek->heap->config.helpers->call_back(seek));
     }
-    return outcome;
+    seek->may_wait = true;
+    MEND_TRY_NEXT(seek->attempt(seek));
+    return beside_others(seek);
 }

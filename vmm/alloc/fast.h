@@ -8,7 +8,6 @@
 #define MEND_ALLOC_FAST_H
 
 #include "alloc/heap.h"
-#include "alloc/users.h"
 
 /* Whether using the span would break an empty chunk. */
 bool mend_fast_breaks_a_chunk(const mend_span *span);
@@ -143,12 +142,13 @@ mend_fast_free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
     return MEND_OK;
 }
 
-/* mend_free. The caller holds `state`. */
+/* mend_free. `span` is what the pointer map has at the address, or NULL. The caller holds
+ * `state`. */
 __attribute__((always_inline)) static inline mend_result
-mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
+mend_heap_free(mend_heap *heap, mend_span *span, uint64_t address, mend_order order)
 {
     assert(mend_mutex_is_held(&heap->state));
-    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    assert(span == NULL || span->address == address);
     bool is_usual = span != NULL && span->live && span->chunk != NULL && order.capture == 0;
     uint32_t freed_on =
         is_usual ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;

@@ -1,18 +1,18 @@
 /*
- * The interface of the heap: its life, and the calls of mend.h. layout/state.h has its state, the
- * invariants, and the data under each lock.
+ * The interface of the heap: its life, the calls of mend.h, the users of blocks, and the fallback
+ * chain. layout/state.h has its state, the invariants, and the data under each lock.
  */
 #ifndef MEND_ALLOC_HEAP_H
 #define MEND_ALLOC_HEAP_H
 
 #include <assert.h>
 
-#include "alloc/fallback.h"
 #include "layout/feature.h"
 #include "layout/layout.h"
 #include "layout/state.h"
 #include "map/map.h"
 #include "mend/mend.h"
+#include "plan/policy.h"
 
 /*
  * On failure nothing stays. The caller opened `device`, and closes it after mend_heap_destroy. The
@@ -37,13 +37,11 @@ void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
                             mend_order order, uint64_t *address);
 
-/* The block at its first address, live. NULL: there is none. mend_heap_free_found is mend_heap_free
- * of one that was found so, without releasing `state` in between. */
-mend_span *mend_heap_find(mend_heap *heap, uint64_t address);
-mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order order);
+/* The block at its first address, live. NULL: there is none. */
+mend_span *mend_heap_find(const mend_heap *heap, uint64_t address);
 
-/* The same by the long way. The memory stays with the graph pool whose number is given. 0: no graph
- * pool is named. */
+/* mend_free by the long way. The memory stays with the graph pool whose number is given. 0: no
+ * graph pool is named. */
 mend_result mend_heap_free_in_graph_pool(mend_heap *heap, uint64_t address, mend_order order,
                                          uint32_t graph_pool);
 /* graph pool 0: whichever takes the stream. */
@@ -121,10 +119,6 @@ void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream
  * noted. */
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream);
 
-/* Frees a block that is passed through. The caller holds `state`, which is released in between.
- * MEND_ERROR_NOT_SUPPORTED: the stream is captured, or as mend_free. */
-mend_result mend_block_free_passed(mend_heap *heap, uint64_t address, mend_order order);
-
 /* Frees a block whose users were found: calls no driver that can refuse the free.
  * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
 mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);
@@ -143,7 +137,323 @@ mend_result mend_pass_give_back(mend_heap *heap, const mend_span *span, mend_ord
 /* MEND_OK, or MEND_ERROR_NOT_SUPPORTED: `call` would have a graph use such a block. */
 mend_result mend_pass_check_order(mend_order order, const char *call);
 
-/* Releases all such blocks, which no work uses any more. The first refusal of the driver. */
-mend_status mend_pass_end(mend_heap *heap);
+/* ---- users.c --------------------------------------------------------------------------------- */
+
+/* Users of blocks: streams, found by their handles, and the graph pool of a request. Guarded by the
+ * heap's `state` lock. */
+
+/* The stream of a handle, if the handle identifies it and no graph pool can take it. Otherwise
+ * MEND_STREAM_UNKNOWN. */
+static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream handle)
+{
+    mend_streams *streams = &heap->streams;
+    if (handle == streams->last_handle) {
+        return streams->last_found;
+    }
+    return mend_streams_handle_suffices(streams, handle) && !streams->serves_graph_pools
+               ? mend_streams_lookup_other(streams, handle, 0)
+               : MEND_STREAM_UNKNOWN;
+}
+
+/* Finds or registers a stream. Calls the driver if necessary. Errors of mend_streams_find. */
+mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
+                                    uint32_t *index);
+static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream,
+                                                 uint32_t graph_pool, uint32_t *index)
+{
+    if (mend_streams_handle_suffices(&heap->streams, stream)) {
+        *index = mend_streams_lookup(&heap->streams, stream, graph_pool);
+        if (*index != MEND_STREAM_UNKNOWN) {
+            return MEND_OK;
+        }
+    }
+    return mend_users_learn_stream(heap, stream, graph_pool, index);
+}
+
+/* Records a fence for frees on a stream that the current call names, inside an open driver scope.
+ * If the driver refuses, the fence is recorded when it is needed, or when a call names the stream
+ * again. Without either, a wait for the context covers it. */
+void mend_users_record_fence(mend_heap *heap, uint32_t stream);
+
+/* As mend_unregister_stream. The caller holds both locks. */
+mend_result mend_users_unregister_stream(mend_heap *heap, mend_stream stream);
+
+/* Registers the stream of a request and finds its graph pool. A request without a stream gets only
+ * idle memory, and belongs to no graph pool. Errors of mend_streams_find. */
+mend_result mend_requester_find(mend_heap *heap, mend_request *request);
+
+/* The stream that this finds without the driver, as it does for almost all, or UNKNOWN. */
+static inline uint32_t mend_requester_known(mend_heap *heap, const mend_request *request)
+{
+    const bool is_usual = request->owner == 0 && request->capture == 0;
+    return is_usual ? mend_users_known_stream(heap, request->handle) : MEND_STREAM_UNKNOWN;
+}
+
+/* The stream of an order, in a graph pool (0: none). The graph pools of the stream watch it from
+ * now on. Errors of mend_streams_find. */
+mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t graph_pool,
+                                       uint32_t *index);
+
+/* The graph pool for allocations in this order: begun by the program, or of the capture. 0: none.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_requester_find_graph_pool(mend_heap *heap, mend_order order, uint32_t *graph_pool);
+
+struct mend_graph_pool {
+    mend_list link;  /* of all graph pools of the heap. Begun ones first, the latest before the
+                      * others */
+    mend_pool *pool; /* for the calls of mend.h. NULL: a graph pool of a capture */
+    uint32_t number; /* from 1 */
+    bool is_begun;
+    mend_watch watch; /* of its stream, or MEND_EVERY_STREAM. While it is begun, until the stream is
+                       * unregistered */
+
+    /* Only for a graph pool of a capture, which the pool made (users.c). */
+    uint64_t capture;             /* id. 0: the program's own graph pool */
+    struct mend_capture_end *end; /* set when the graph has ended */
+};
+
+/* Without the lock this may miss a graph pool that another thread begins at this moment. */
+static inline bool mend_heap_has_begun_graph_pools(const mend_heap *heap)
+{
+    return atomic_load_explicit(&heap->graph_pools.begun_count, memory_order_relaxed) > 0;
+}
+
+/* The caller allocated the graph pool with malloc. */
+void mend_graph_pool_enter(mend_heap *heap, mend_graph_pool *graph_pool, mend_pool *pool);
+
+/* Whether the block was allocated in the graph pool. A stream of the graph pool that was only
+ * declared for a block (mend_record_stream) does not make it one of the graph pool. */
+bool mend_graph_pool_owns(const mend_heap *heap, uint32_t number, const mend_span *span);
+
+/* The number of the graph pool of a live block. 0: none. */
+uint32_t mend_graph_pool_number_of(const mend_heap *heap, const mend_span *span);
+
+/* The program's graph pool with this number. NULL: none, or the graph pool of a capture. */
+mend_graph_pool *mend_graph_pool_numbered(const mend_heap *heap, uint32_t number);
+
+/* The caller checked that this changes the state. */
+void mend_graph_pool_set_begun(mend_heap *heap, mend_graph_pool *graph_pool, mend_stream stream,
+                               bool is_begun);
+
+/* Removes the graph pool from the list. Its memory was released, or is released with the heap. */
+void mend_graph_pool_drop(mend_heap *heap, mend_graph_pool *graph_pool);
+
+/* The stream is used again: all begun graph pools of the stream watch it, even if an earlier stream
+ * with this handle was forgotten. */
+void mend_graph_pool_watch_again(mend_heap *heap, mend_stream stream);
+
+/* Releases the graph pool's memory, which is idle after the work queued so far on `stream`
+ * (MEND_NO_STREAM: after a wait for the context). The caller then drops the graph pool. Under both
+ * locks. Calls the driver. MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY: the graph pool stays. */
+mend_result mend_graph_pool_leave(mend_heap *heap, mend_graph_pool *graph_pool, mend_stream stream);
+
+/* Releases the graph pools whose graphs have ended. Does not call the driver. */
+void mend_capture_graph_pools_collect_all(mend_heap *heap);
+static inline void mend_capture_graph_pools_collect(mend_heap *heap)
+{
+    if (heap->graph_pools.capture_count > 0) {
+        mend_capture_graph_pools_collect_all(heap);
+    }
+}
+
+/* Frees all graph pools, of a heap that has ended. Ends of graphs are then ignored. */
+void mend_graph_pools_free(mend_heap *heap);
+
+/* ---- the fallback chain ---------------------------------------------------------------------- */
+
+/*
+ * The steps that a request tries, from the cheapest to the most expensive, until it is placed. All
+ * steps are in fallback.c, in order. The heap does not know pools: it has *helpers*, which can give
+ * memory back besides the heap itself.
+ */
+
+/* Ends a sequence of tries with the first that came to anything. */
+#define MEND_TRY_NEXT(step)                                                                        \
+    do {                                                                                           \
+        const mend_outcome tried = (step);                                                         \
+        if (tried != MEND_NOTHING) {                                                               \
+            return tried;                                                                          \
+        }                                                                                          \
+    } while (0)
+
+/* ---- trim.c ---------------------------------------------------------------------------------- */
+
+/* The caller holds both locks. No driver scope is open. Errors as the calls of mend.h. */
+
+/* As mend_trim. `waits`: MEND_TRIM_WAIT. */
+mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
+                               uint64_t *released_bytes);
+
+/* For another pool of the device: releases about so much idle memory, and with `waits` also memory
+ * that waits for work. While `is_captured`, a pool of the device knows of a capture: records no
+ * event of the context. True if it released any. */
+bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
+
+/* Releases unused addresses, of destroyed ranges and of the pool. True if it released any. A driver
+ * scope is open. */
+bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking);
+
+/* As mend_set_limit. */
+mend_result mend_fallback_set_limit(mend_heap *heap, uint64_t limit_bytes);
+
+/* Releases chunks unused for `unused_ns` (0: none), then idle ones until others got `wants_bytes`
+ * and the pool is below its soft limit. `keep_bytes` stay. Waits for nothing. The caller holds both
+ * locks. Errors as mend_trim. *released_bytes is right even then. */
+mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t wants_bytes,
+                                  uint64_t keep_bytes, uint64_t *released_bytes);
+
+/* ---- fallback.c ------------------------------------------------------------------------------ */
+
+/* A call that needs memory. */
+typedef struct mend_seek {
+    mend_heap *heap;
+    mend_outcome (*attempt)(struct mend_seek *seek); /* the caller holds `state`, as afterwards */
+    uint64_t needed_bytes;  /* the argument of callbacks. An attempt may set this and the next
+                             * two */
+    uint64_t lacking_bytes; /* others are asked for so much. 0: that would not help. UINT64_MAX:
+                             * all */
+    bool is_captured;       /* a capture forbids waits */
+    bool may_wait;          /* the attempt may stall the CPU */
+} mend_seek;
+
+/* Attempts until the call succeeds. `is_helped`: others may release some before CPU stalls. */
+mend_outcome mend_seek_room(mend_seek *seek, bool is_helped);
+
+/* ---- fallback.c ------------------------------------------------------------------------------ */
+
+/* Functions of the pool for the fallback chain (mend_heap_config.helpers). Each function is called
+ * with `state` held and the grow lock free, and releases `state` in between. */
+typedef struct mend_helpers {
+    /* Whether there are callbacks that may be called in this thread. */
+    bool (*has_callbacks)(mend_heap *heap);
+
+    /* Other pools of the device, and other processes, release the missing bytes if they can.
+     * Whether any did. */
+    bool (*trim_others)(const mend_seek *seek);
+
+    /* Calls the callbacks in order, and attempts again after each that freed memory. */
+    mend_outcome (*call_back)(mend_seek *seek);
+} mend_helpers;
+
+/* Places the request, or commits the pages of a range. Then *span is NULL. The caller holds
+ * `state`, which is released if no free mapped memory fits. Afterwards the pointer map has an entry
+ * to spare for the block. Fills in the stream and the graph pool of the request. On failure no page
+ * is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report),
+ * MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM,
+ * MEND_ERROR_CAPTURING, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span **span);
+
+/* ---- compaction.c ---------------------------------------------------------------------------- */
+
+/* The caller holds both locks. A driver scope is open, except for mend_fallback_compact. */
+
+/* Waits for the context (`asking` is the stream of the current call), restores mappings of live
+ * blocks, and with `gives_back` releases all memory that waited for the work. MEND_ERROR_CAPTURING:
+ * the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. */
+mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back);
+
+/* Whether mend_compact would join enough for the request, once the GPU is done: `empty_bytes` of
+ * empty chunks are there besides. Each compaction frees more than it needs, so their order does not
+ * matter. No driver call. O(chunks + spans), a few times. */
+bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes);
+
+/* As mend_compact. */
+mend_result mend_fallback_compact(mend_heap *heap, const mend_compact_limits *limits,
+                                  mend_compact_report *report);
+
+/* ---- place.c --------------------------------------------------------------------------------- */
+
+/*
+ * The caller holds `state`. If the driver may be called, the caller holds both locks, a driver
+ * scope is open, and `state` is released in between.
+ */
+
+/* Best fit among the free runs that the stream may use now. No driver call unless behind_wait.
+ * PLACED, NOTHING, FAILED. With behind_wait also AGAIN. */
+mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* Tries all ways, the cheapest first. Memory of other streams only as far as the request allows.
+ * NOTHING: heap->shortage has the missing bytes. Calls the driver. */
+mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* If no other plan serves it, the block begins beside memory that the stream may not use. One try,
+ * as above. With behind_wait also AGAIN. */
+mend_outcome mend_place_behind(mend_heap *heap, const mend_request *request, mend_span **span);
+
+typedef mend_outcome mend_place_try(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* Takes the first stretch of any run that holds the request, also beside memory that the stream may
+ * not use: looks at every free span. No driver call. */
+mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* ---- report.c -------------------------------------------------------------------------------- */
+
+/* Free memory that captured graphs may still use. The caller holds `state`. */
+uint64_t mend_report_graph_pool_bytes(const mend_heap *heap);
+
+/* Whether the request would be above the limit even if all free memory were joined. */
+bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
+
+/* Notes the report as the failure, from heap->shortage and the heap. `is_captured`: a capture in
+ * progress forbids waits. The caller holds both locks. No driver call. O(runs + chunks).
+ * MEND_ERROR_OUT_OF_MEMORY. */
+mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
+                                      bool is_captured);
+
+/* The same if there was memory, but no addresses to map it: old mappings may use the addresses of a
+ * range. MEND_ERROR_OUT_OF_ADDRESS_SPACE. */
+mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
+
+/* Fills all fields except struct_size, as an allocation on the stream would find the heap. The
+ * caller holds both locks. Calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
+ * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST: *room is untouched. */
+mend_result mend_fallback_get_available(mend_heap *heap, mend_order order,
+                                        mend_available *available);
+
+/* ---- streams.c ------------------------------------------------------------------------------- */
+
+/* Records and polls fences of other streams. The caller holds both locks, and a driver scope is
+ * open. */
+mend_result mend_fallback_ask_others(mend_heap *heap, const mend_request *request);
+
+/* Before memory is released: records fences of all streams, and for memory freed without a stream,
+ * unless a known capture forbids it. The next poll finds passed fences. */
+mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured);
+
+/* Asks the driver whether the work has ended that keeps memory pending (layout/usage.c). Nothing
+ * while another thread holds `grow`. */
+void mend_fallback_look_for_ends(mend_heap *heap);
+
+/* Before a graph pool is begun, during which no event of the context may be recorded: records one
+ * if much memory was freed without a stream. No request needs it, so nothing fails. The caller
+ * holds `state` alone, which a driver call releases. */
+void mend_fallback_close_before_graph_pool(mend_heap *heap);
+
+/* Whether growth would only delay a necessary wait: too much freed memory waits for the context's
+ * event or a CPU stall. */
+bool mend_fallback_awaits_much(const mend_heap *heap, const mend_request *request);
+
+/* Whether the host makes that wait: the request has no stream that can wait on the device. */
+bool mend_fallback_waits_on_host(const mend_heap *heap, const mend_request *request);
+
+/* Makes the request's stream wait for others, on the device, for fences up to this order, and tries
+ * memory that they freed. NOTHING if it must not wait. Calls the driver. */
+mend_outcome mend_fallback_behind_device_waits(mend_heap *heap, const mend_request *request,
+                                               uint64_t order, mend_place_try *try_place,
+                                               mend_span **span);
+
+/* If the pool would exceed growth_percent, and other streams have freed the missing bytes: places
+ * the request in their oldest freed memory, behind waits on the device. NOTHING: it grows. */
+mend_outcome mend_fallback_place_before_growth(mend_heap *heap, const mend_request *request,
+                                               mend_span **span);
+
+/* Where much freed memory waits: places it in existing memory, behind waits on the device. If the
+ * host must wait instead, it waits, unless a capture forbids it or the request cannot be served,
+ * and nothing is placed yet. */
+mend_outcome mend_fallback_place_without_growth(mend_heap *heap, const mend_request *request,
+                                                mend_span **span);
 
 #endif

@@ -3,9 +3,6 @@
 
 #include <stdlib.h>
 
-#include "alloc/users.h"
-#include "layout/feature.h"
-
 /* A zone reserves addresses for twice the device's memory by one call (for mappings, growth and
  * retired mappings), but at most this much. Larger reservations save driver calls, but a process
  * may have only one terabyte of addresses (WSL). */
@@ -20,15 +17,6 @@ enum { GROWTHS_OF_RESERVE = 8 };
 static uint64_t clock_ns(const void *driver)
 {
     return ((const mend_driver *)driver)->clock_ns(driver);
-}
-
-static uint64_t address_reservation_of(const mend_heap *heap)
-{
-    if (heap->config.address_reservation_bytes != 0) {
-        return heap->config.address_reservation_bytes;
-    }
-    return RESERVES_OF_DEVICE *
-           mend_min_u64(heap->device.total_bytes, LARGEST_RESERVE_BYTES / RESERVES_OF_DEVICE);
 }
 
 mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
@@ -51,7 +39,12 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_chunks_init(&heap->chunks, heap->driver, &properties, empty_in, &heap->events);
     mend_access_init(heap);
     mend_events_init(&heap->events, clock_ns, heap->driver);
-    uint64_t address_reservation_bytes = address_reservation_of(heap);
+    uint64_t address_reservation_bytes = config->address_reservation_bytes;
+    if (address_reservation_bytes == 0) {
+        address_reservation_bytes =
+            RESERVES_OF_DEVICE *
+            mend_min_u64(device->total_bytes, LARGEST_RESERVE_BYTES / RESERVES_OF_DEVICE);
+    }
     uint64_t growth_bytes =
         mend_min_u64(GROWTH_BYTES, address_reservation_bytes / GROWTHS_OF_RESERVE);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes,
@@ -59,7 +52,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_space_init(&heap->range_space, heap->driver, device->granularity_bytes,
                     device->granularity_bytes, 0);
     mend_layout_init(heap);
-    mend_graph_pools_init(heap);
+    mend_list_init(&heap->graph_pools.list);
     mend_retire_init(heap);
     MEND_FEATURES_CALL(init, heap);
     /* With detect_destroyed_streams, each free records a fence, so the cache could not keep any
@@ -94,20 +87,6 @@ void mend_ending_unmap(mend_heap *heap, mend_ending *ending, uint64_t address, u
         status = heap->driver->unmap(heap->driver, address, size_bytes);
     }
     note(&ending->unmapped, MEND_ANSWER(unmap, status));
-}
-
-static void unmap_everything(mend_heap *heap, mend_ending *ending)
-{
-    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
-        const uint64_t address = chunk->address;
-        const uint64_t size_bytes = mend_access_stretch(&chunk, false);
-        if (size_bytes > 0) {
-            mend_ending_unmap(heap, ending, address, size_bytes);
-        }
-    }
-    for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
-        mend_ending_unmap(heap, ending, at->address, at->size_bytes);
-    }
 }
 
 void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle handle)
@@ -155,12 +134,24 @@ static void give_back(mend_heap *heap, mend_ending *ending)
     assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
     MEND_FEATURES_CALL(give_back, heap, ending);
     if (ending->is_idle) {
-        unmap_everything(heap, ending);
+        for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
+            const uint64_t address = chunk->address;
+            const uint64_t size_bytes = mend_access_stretch(&chunk, false);
+            if (size_bytes > 0) {
+                mend_ending_unmap(heap, ending, address, size_bytes);
+            }
+        }
+        for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
+            mend_ending_unmap(heap, ending, at->address, at->size_bytes);
+        }
         note(&ending->first, ending->unmapped);
         MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
             mend_ending_release(heap, ending, chunk->memory.handle);
         }
-        note(&ending->first, MEND_ANSWER(plain_free, mend_pass_end(heap)));
+        MEND_TREE_EACH(const mend_span, span, by_end, &heap->zones[MEND_ZONE_PASSED].segment_ends) {
+            note(&ending->first,
+                 MEND_ANSWER(plain_free, heap->driver->plain_free(heap->driver, span->address)));
+        }
     }
     mend_answer cleared;
     cleared.status = mend_streams_clear(&heap->streams, &cleared.call);
@@ -172,17 +163,6 @@ static void give_back(mend_heap *heap, mend_ending *ending)
         mend_space_abandon(&heap->space);
         mend_space_abandon(&heap->range_space);
     }
-}
-
-static void free_host_memory(mend_heap *heap)
-{
-    MEND_FEATURES_CALL(clear, heap);
-    mend_chunks_clear(&heap->chunks);
-    mend_layout_clear(heap);
-    mend_retire_clear(heap);
-    assert(heap->streams.items == NULL);
-    mend_mutex_destroy(&heap->state);
-    mend_mutex_destroy(&heap->grow);
 }
 
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
@@ -222,7 +202,13 @@ mend_result mend_heap_destroy(mend_heap *heap)
     if (result != MEND_OK) {
         return result;
     }
-    free_host_memory(heap);
+    MEND_FEATURES_CALL(clear, heap);
+    mend_chunks_clear(&heap->chunks);
+    mend_layout_clear(heap);
+    mend_retire_clear(heap);
+    assert(heap->streams.items == NULL);
+    mend_mutex_destroy(&heap->state);
+    mend_mutex_destroy(&heap->grow);
     const mend_answer first = ending.first;
     if (first.status == MEND_DRIVER_OK || first.status == MEND_DRIVER_DEINITIALIZED) {
         return MEND_OK; /* a driver that has shut down holds nothing of the heap */

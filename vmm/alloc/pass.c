@@ -12,14 +12,11 @@
  */
 #include "alloc/heap.h"
 
-#include "alloc/users.h"
 #include "base/words.h"
-#include "plan/policy.h"
 
 /* One allocation on its way. */
 typedef struct passing {
     mend_seek seek;
-    mend_heap *heap;
     const mend_request *request;
     mend_span *span;
     uint64_t over_bytes; /* missing bytes of the last try, below the limit. 0: missing on the
@@ -67,23 +64,11 @@ static mend_answer allocate(mend_heap *heap, const mend_request *request, uint64
     return answer;
 }
 
-/* Waits until frees in stream order have reached the driver. */
-static bool await_frees(mend_heap *heap)
-{
-    mend_driver_scope scope;
-    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
-        return false;
-    }
-    const bool waited = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN) == MEND_OK;
-    mend_driver_scope_close(heap, &scope);
-    return waited;
-}
-
 /* Releases empty chunks, at once or behind waits, so that another try may find the memory. False:
  * there is nothing to make it of. */
 static bool make_room(const passing *p, bool waits)
 {
-    mend_heap *heap = p->heap;
+    mend_heap *heap = p->seek.heap;
     const bool by_limit = p->over_bytes > 0;
     const uint64_t wanted_bytes = by_limit ? p->over_bytes : p->request->size_bytes;
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
@@ -94,13 +79,21 @@ static bool make_room(const passing *p, bool waits)
         (void)mend_fallback_trim(heap, reserved_bytes - given_bytes, waits, &released_bytes);
         return true;
     }
-    return waits && !by_limit && heap->config.passes == MEND_PASSES_IN_ORDER && await_frees(heap);
+    mend_driver_scope scope;
+    if (!waits || by_limit || heap->config.passes != MEND_PASSES_IN_ORDER ||
+        mend_driver_scope_open(heap, &scope) != MEND_OK) {
+        return false;
+    }
+    /* Frees in stream order then have reached the driver. */
+    const bool waited = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN) == MEND_OK;
+    mend_driver_scope_close(heap, &scope);
+    return waited;
 }
 
 /* With both locks. NOTHING: the limit or the device has too little memory. */
 static mend_outcome ask_driver(passing *p, uint64_t *address)
 {
-    mend_heap *heap = p->heap;
+    mend_heap *heap = p->seek.heap;
     const uint64_t size_bytes = p->request->size_bytes;
     const bool is_hopeless = size_bytes > mend_budget_limit_of_chunks(heap);
     for (int gives = 0; gives <= 1 + p->seek.may_wait; gives++) {
@@ -130,7 +123,7 @@ static mend_outcome ask_driver(passing *p, uint64_t *address)
 static mend_outcome try_to_pass(mend_seek *seek)
 {
     passing *p = MEND_CONTAINER_OF(seek, passing, seek);
-    mend_heap *heap = p->heap;
+    mend_heap *heap = p->seek.heap;
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
     uint64_t address = 0;
@@ -155,28 +148,21 @@ static mend_outcome try_to_pass(mend_seek *seek)
     return outcome;
 }
 
-static mend_result out_of_memory(const passing *p)
-{
-    const mend_heap *heap = p->heap;
-    const char *why = p->over_bytes > 0 ? "the limit is reached" : "the driver has no memory";
-    return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
-                        "%s were asked for as memory of the driver's own, and %s: blocks of that "
-                        "kind hold %s, chunks %s, of a limit of %s",
-                        mend_words_amount(p->request->size_bytes).text, why,
-                        mend_words_amount(mend_heap_passed_bytes(heap)).text,
-                        mend_words_amount(heap->chunks.reserved_bytes).text,
-                        mend_words_amount(heap->config.limit_bytes).text);
-}
-
 mend_result mend_pass_alloc(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     passing p = {.seek = {heap, try_to_pass, .needed_bytes = request->size_bytes},
-                 .heap = heap,
                  .request = request};
     MEND_TRY(check(heap, request));
     const mend_outcome outcome = mend_seek_room(&p.seek, true);
     if (outcome == MEND_NOTHING) {
-        return out_of_memory(&p);
+        const char *why = p.over_bytes > 0 ? "the limit is reached" : "the driver has no memory";
+        return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
+                            "%s were asked for as memory of the driver's own, and %s: blocks of "
+                            "that kind hold %s, chunks %s, of a limit of %s",
+                            mend_words_amount(request->size_bytes).text, why,
+                            mend_words_amount(mend_heap_passed_bytes(heap)).text,
+                            mend_words_amount(heap->chunks.reserved_bytes).text,
+                            mend_words_amount(heap->config.limit_bytes).text);
     }
     *span = p.span;
     return outcome == MEND_PLACED ? MEND_OK : mend_process_failure()->result;
@@ -221,14 +207,4 @@ mend_result mend_pass_check_order(mend_order order, const char *call)
                               "%s: the stream is captured, and the block is passed through to the "
                               "driver: the graph would use it after its end",
                               call);
-}
-
-mend_status mend_pass_end(mend_heap *heap)
-{
-    mend_status first = MEND_DRIVER_OK;
-    MEND_TREE_EACH(const mend_span, span, by_end, &heap->zones[MEND_ZONE_PASSED].segment_ends) {
-        const mend_status status = heap->driver->plain_free(heap->driver, span->address);
-        first = first == MEND_DRIVER_OK ? status : first;
-    }
-    return first;
 }

@@ -1,10 +1,9 @@
 /*
  * One try to place a request: in a mapped run, in moved empty chunks, in new chunks, and behind
- * memory that the stream may not use. The fallback chain makes more memory free (alloc/fallback.h).
+ * memory that the stream may not use. The fallback chain makes more memory free (alloc/heap.h).
  */
-#include "alloc/fallback.h"
+#include "alloc/heap.h"
 
-#include "map/map.h"
 #include "plan/constants.h"
 
 /* ---- in mapped memory ------------------------------------------------------------------------ */
@@ -129,27 +128,6 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
                     : MEND_NOTHING;
 }
 
-/* Creates memory, if that is worth it. If the driver refuses, moves can still serve the request. */
-static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
-                                          mend_plan *moves, mend_span **span)
-{
-    const mend_plan_rules without_moves = {.may_extend = true, .may_create = true};
-    mend_plan plan = {0};
-    mend_outcome outcome = MEND_NOTHING;
-    if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
-        mend_headroom_allows(heap, plan.create_bytes)) {
-        mend_plan_clear(moves);
-        outcome = carry_out(heap, request, true, &plan, span);
-        if (outcome == MEND_PLACED) {
-            heap->counters.moves_avoided++;
-        } else if (outcome == MEND_NOTHING) {
-            mend_headroom_note_refusal(heap);
-        }
-    }
-    mend_plan_clear(&plan);
-    return outcome;
-}
-
 /* If chunks that would move lie beside other idle chunks, the block lies there, as long as it
  * breaks no more empty chunks than they are. */
 static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request,
@@ -176,7 +154,8 @@ static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request
     return (mend_fit){0};
 }
 
-/* Alternatives to a plan that moves chunks: a place beside them, or else new memory. The plan ends
+/* Alternatives to a plan that moves chunks: a place beside them, or else new memory that is worth
+ * it, or mapped gaps. The plan ends
  * before one of them is carried out: it has the same chunks, and other threads may use them
  * meanwhile. */
 static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *moves,
@@ -189,7 +168,20 @@ static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, me
     }
     mend_bridge bridge;
     const uint64_t moved_bytes = moves->picked_bytes + moves->create_bytes;
-    mend_outcome outcome = create_to_avoid_moves(heap, request, moves, span);
+    const mend_plan_rules without_moves = {.may_extend = true, .may_create = true};
+    mend_plan plan = {0};
+    mend_outcome outcome = MEND_NOTHING;
+    if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
+        mend_headroom_allows(heap, plan.create_bytes)) {
+        mend_plan_clear(moves);
+        outcome = carry_out(heap, request, true, &plan, span);
+        if (outcome == MEND_PLACED) {
+            heap->counters.moves_avoided++;
+        } else if (outcome == MEND_NOTHING) { /* refused: moves can still serve the request */
+            mend_headroom_note_refusal(heap);
+        }
+    }
+    mend_plan_clear(&plan);
     if (outcome == MEND_NOTHING && mend_bridge_find(heap, request, moved_bytes, &bridge)) {
         mend_plan_clear(moves);
         outcome = build_bridge(heap, request, &bridge, span);
@@ -258,21 +250,6 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
     return outcome;
 }
 
-/* ---- where empty chunks are spared ------------------------------------------------------------
- */
-
-/* Releases a chunk that is too large for the request, to create one of the right size. `plan` has
- * the missing bytes. */
-static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                                 mend_span **span)
-{
-    bool goes_on = false;
-    if (mend_trim_for(heap, request->stream, plan, 0, &goes_on) != MEND_OK) {
-        return MEND_FAILED;
-    }
-    return goes_on ? place_in_zone(heap, request, plan, span) : MEND_NOTHING;
-}
-
 /* ---- in one chunk ---------------------------------------------------------------------------- */
 
 /* The most plans for one request: one may exceed the limit or the device. The driver may refuse the
@@ -322,7 +299,11 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
                       !now.creates_nothing && mend_budget_waste_allowed(heap, &now) < UINT64_MAX;
         if (spares && plan.lacking_bytes != 0) { /* only breaking an empty chunk would help: first
                                                   * tries to give one back and create another */
-            outcome = remake_chunk(heap, &now, &plan, span);
+            bool goes_on = false;
+            const mend_result result = mend_trim_for(heap, now.stream, &plan, 0, &goes_on);
+            outcome = result != MEND_OK ? MEND_FAILED
+                      : goes_on         ? place_in_zone(heap, &now, &plan, span)
+                                        : MEND_NOTHING;
         }
         if (spares && outcome == MEND_NOTHING) {
             now.may_break = true;

@@ -1,12 +1,12 @@
 /* Where the memory is: the report of an allocation that ran out of it, with its remedies, and an
  * estimate of what could be allocated now. */
-#include "alloc/fallback.h"
+#include "alloc/heap.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "alloc/users.h"
 #include "base/words.h"
-#include "map/map.h"
 
 /* Free memory that a request could use. */
 typedef struct mend_usable {
@@ -170,6 +170,114 @@ static const mend_span *emptiest_owner(const mend_heap *heap, uint64_t *free_mos
     return span;
 }
 
+/* ---- the message ----------------------------------------------------------------------------- */
+
+typedef struct sentence {
+    char text[MEND_MESSAGE_BYTES];
+    size_t used;
+} sentence;
+
+__attribute__((format(printf, 2, 3))) static void add(sentence *s, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf(s->text + s->used, sizeof(s->text) - s->used, format, arguments);
+    va_end(arguments);
+    s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
+}
+
+/* Parts, which begin with a capital letter, are joined by semicolons. */
+static void join(sentence *s, const char *part)
+{
+    const bool is_first = s->used == 0;
+    add(s, "%s%c%s", is_first ? "" : "; ", is_first ? part[0] : part[0] | 0x20, part + 1);
+}
+
+/* Adds `before`, the amount and `behind`, if the amount is not 0. */
+static bool add_amount(sentence *s, const char *before, uint64_t bytes, const char *behind)
+{
+    if (bytes > 0) {
+        add(s, "%s%s%s", before, mend_words_amount(bytes).text, behind);
+    }
+    return bytes > 0;
+}
+
+/* The figures of the pool, as parts of one sentence. */
+static void add_pool(sentence *s, const mend_oom_report *f)
+{
+    bool is_above = f->reserved_bytes > f->limit_bytes;
+    add(s, "; the limit is %s", mend_words_amount(f->limit_bytes).text);
+    add_amount(s, ", the pool holds ", is_above ? f->reserved_bytes - f->limit_bytes : 0,
+               " more than that");
+    add_amount(s, ", in use ", f->live_bytes, "");
+    const char *of_it = " (";
+    if (add_amount(s, ", free ", f->free_empty_bytes + f->free_partial_bytes, "")) {
+        of_it = add_amount(s, of_it, f->free_partial_bytes - f->pinned_bytes, " beside live blocks")
+                    ? ", "
+                    : of_it;
+        of_it = add_amount(s, of_it, f->pinned_bytes, " pinned") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->waiting_stream_bytes, " in use by the GPU") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->waiting_context_bytes, " freed without a stream") ? ", "
+                                                                                          : of_it;
+        of_it = add_amount(s, of_it, f->graph_pool_bytes, " held for graphs") ? ", " : of_it;
+        add(s, "%s", of_it[0] == ',' ? ")" : "");
+    }
+}
+
+/* Remedies, in one sentence: not freeing, for a request above the limit. */
+static void add_advice(sentence *s, const mend_oom_report *f, const char *advice)
+{
+    const bool is_above =
+        f->requested_bytes > f->limit_bytes && f->reserved_bytes <= f->limit_bytes;
+    sentence all = {.used = 0};
+    if (f->sufficient_limit_bytes > 0) {
+        add(&all, "Raise the limit to %s or more%s",
+            mend_words_amount_above(f->sufficient_limit_bytes).text,
+            is_above ? "" : ", or free memory");
+    }
+    if (advice[0] != '\0') {
+        join(&all, advice);
+    }
+    if (f->fitting_bytes > 0) {
+        add_amount(&all, all.used > 0 ? "; a request of " : "A request of ", f->fitting_bytes,
+                   " would fit");
+    }
+    if (all.used > 0) {
+        add(s, " %s.", all.text);
+    }
+}
+
+/* Notes the out-of-memory report as the failure, with a message that is never cut off: numbers,
+ * remedies, owners, in three sentences at most. `advice` follows the limit that would help. It may
+ * be "". The owners are cut off before the rest is. MEND_ERROR_OUT_OF_MEMORY. */
+static mend_result fail(const mend_heap *heap, const mend_oom_report *f, const char *advice,
+                        const mend_pages *pages)
+{
+    mend_owner owners[MEND_OWNERS_TOLD] = {0};
+    sentence s = {.used = 0};
+    add(&s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
+    if (pages != NULL) {
+        add(&s, " in the range 0x%llx", (unsigned long long)pages->address);
+        if (pages->other_ranges > 0) {
+            add(&s, " and %zu more", pages->other_ranges);
+        }
+    }
+    add_pool(&s, f);
+    add(&s, "; the GPU has %s, of which %s is free", mend_words_amount(f->device_bytes).text,
+        mend_words_amount(f->device_free_bytes).text);
+    add_amount(&s, " and ", f->device_others_bytes, " held by other pools and processes");
+    add_amount(&s, " and ", f->device_kept_bytes, " kept free (min_free_bytes)");
+    add(&s, ".");
+    add_advice(&s, f, advice);
+    MEND_FEATURES_CALL(describe, heap, owners, s.text + s.used, sizeof(s.text) - s.used);
+    mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
+    mend_thread_error *failure = mend_process_failure();
+    failure->oom_report = *f;
+    failure->oom_report.struct_size = sizeof(*f);
+    memcpy(failure->owners, owners, sizeof(failure->owners));
+    return result;
+}
+
 /* ---- what would help ------------------------------------------------------------------------- */
 
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
@@ -220,17 +328,6 @@ static bool would_fit(const mend_heap *heap, const mend_request *request, mend_u
     return room_of(heap, request, &usable) >= request->size_bytes;
 }
 
-/* About the largest request that would have succeeded instead. Of a commit, in pages. */
-static uint64_t fitting_bytes_of(const mend_heap *heap, const mend_request *request,
-                                 const mend_usable *usable)
-{
-    const uint64_t step_bytes = request->pages != NULL  ? request->pages->page_bytes
-                                : request->in_one_chunk ? heap->device.granularity_bytes
-                                                        : MEND_GRANULE_BYTES;
-    const uint64_t most_bytes = request->size_bytes - MEND_GRANULE_BYTES;
-    return mend_align_down(mend_min_u64(room_of(heap, request, usable), most_bytes), step_bytes);
-}
-
 /* A limit under which the request would have succeeded. 0: none. Often the lowest, but free memory
  * that was there and did not serve is not counted. */
 static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request *request,
@@ -268,27 +365,14 @@ static const struct remedy {
 };
 enum { REMEDIES = sizeof(remedies) / sizeof(remedies[0]) };
 
-static const char *sentence_of(const mend_heap *heap, const struct remedy *remedy)
+/* Each remedy that is enough alone, and that the program can do now: while a capture is in progress
+ * its memory may be reserved for graphs, and no mapping is undone for a range. Of both together
+ * only if neither is. A request in a capture counts as one from outside after its end: memory that
+ * it freed is then reserved for the graph. */
+static void remedies_in_words(const mend_heap *heap, const mend_request *request, bool is_captured,
+                              sentence *s)
 {
     const uint32_t captures = heap->graph_pools.capture_count;
-    const bool has_graphs = (remedy->holds & MEND_BLOCKED_BY_GRAPH_POOLS) != 0 && captures > 0;
-    return remedy->sentences[has_graphs ? 1 + (heap->graph_pools.count > captures) : 0];
-}
-
-/* Whether the program can undo the holds now. While a capture is in progress its memory may be
- * reserved for graphs, and no mapping is undone for a range. */
-static bool can_be_undone(const mend_request *request, unsigned holds, bool is_captured)
-{
-    return is_captured ? holds != MEND_BLOCKED_BY_GRAPH_POOLS &&
-                             (holds != BLOCKED_BY_PINS || request->pages == NULL)
-                       : (holds & WAITS) == 0;
-}
-
-/* Each remedy that is enough alone. Of both together only if neither is. A request in a capture
- * counts as one from outside after its end: memory that it freed is then reserved for the graph. */
-static void remedies_in_words(const mend_heap *heap, const mend_request *request, bool is_captured,
-                              mend_sentence *s)
-{
     unsigned helped = 0;
     mend_request later = *request;
     if ((request->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0) {
@@ -296,26 +380,30 @@ static void remedies_in_words(const mend_heap *heap, const mend_request *request
     }
     for (int i = 0; i < REMEDIES; i++) {
         const unsigned holds = remedies[i].holds;
-        const bool is_open = (holds & helped) == 0 && can_be_undone(request, holds, is_captured);
+        const bool is_open = (holds & helped) == 0 &&
+                             (is_captured ? holds != MEND_BLOCKED_BY_GRAPH_POOLS &&
+                                                (holds != BLOCKED_BY_PINS || request->pages == NULL)
+                                          : (holds & WAITS) == 0);
         if (is_open && would_fit(heap, request, look_past(heap, &later, holds))) {
+            const bool has_graphs = (holds & MEND_BLOCKED_BY_GRAPH_POOLS) != 0 && captures > 0;
+            const int keeper = has_graphs ? 1 + (heap->graph_pools.count > captures) : 0;
             helped |= holds;
-            mend_sentence_join(s, sentence_of(heap, &remedies[i]));
+            join(s, remedies[i].sentences[keeper]);
         }
     }
 }
 
 /* If the driver refuses memory that it counts as free, the user can say so before by the limit. */
-static void add_quota(const mend_heap *heap, mend_sentence *s)
+static void add_quota(const mend_heap *heap, sentence *s)
 {
     const uint64_t held_bytes = heap->effective_limit.is_refused ? heap->effective_limit.bytes
                                                                  : heap->chunks.reserved_bytes;
     const uint64_t held_mib = held_bytes / MEND_MIB;
-    mend_sentence_add(
-        s,
+    add(s,
         "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi): raise the "
         "quota, or free memory");
     if (held_mib > 0) {
-        mend_sentence_add(s, ", or set MEND_CONF=limit:%lluMiB", (unsigned long long)held_mib);
+        add(s, ", or set MEND_CONF=limit:%lluMiB", (unsigned long long)held_mib);
     }
 }
 
@@ -345,18 +433,17 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
 
 /* Enough is free, and live blocks keep some of it in place. */
 static void add_beside(mend_heap *heap, const mend_request *request, bool is_captured,
-                       const mend_usable *usable, mend_sentence *s)
+                       const mend_usable *usable, sentence *s)
 {
     const uint64_t there_bytes = joined_bytes(heap, request, usable);
     if (there_bytes > 0 && there_bytes < request->size_bytes) {
-        mend_sentence_add(s, "Free %s more in whole chunks",
-                          mend_words_amount_above(request->size_bytes - there_bytes).text);
+        add(s, "Free %s more in whole chunks",
+            mend_words_amount_above(request->size_bytes - there_bytes).text);
     } else {
-        mend_sentence_add(s, "Free some of the live blocks that the free memory is beside");
+        add(s, "Free some of the live blocks that the free memory is beside");
     }
     if (!is_captured && mend_compact_would_serve(heap, request, usable->empty_bytes)) {
-        mend_sentence_add(
-            s, ", or let mend_compact join the free memory beside live blocks at a safe point");
+        add(s, ", or let mend_compact join the free memory beside live blocks at a safe point");
     }
 }
 
@@ -371,7 +458,12 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     const uint64_t kept_bytes =
         mend_min_u64(heap->config.others != NULL ? heap->config.others->kept_bytes : 0,
                      heap->shortage.others_bytes);
-    const uint64_t fitting_bytes = fitting_bytes_of(heap, request, &usable);
+    const uint64_t step_bytes = request->pages != NULL  ? request->pages->page_bytes
+                                : request->in_one_chunk ? heap->device.granularity_bytes
+                                                        : MEND_GRANULE_BYTES;
+    const uint64_t fitting_bytes = mend_align_down(
+        mend_min_u64(room_of(heap, request, &usable), request->size_bytes - MEND_GRANULE_BYTES),
+        step_bytes);
     mend_oom_report oom_report = {
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),
@@ -394,7 +486,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         oom_report.owner_address = owner->address;
         oom_report.owner_bytes = owner->size_bytes;
     }
-    mend_sentence advice = {.text = ""};
+    sentence advice = {.text = ""};
     remedies_in_words(heap, request, is_captured, &advice);
     if (advice.used == 0 && heap->shortage.refused_bytes > 0 &&
         heap->shortage.refused_bytes <= heap->shortage.device_free_bytes) {
@@ -405,32 +497,26 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     if (last == NULL) {
         add_beside(heap, request, is_captured, &usable, &advice);
     }
-    return mend_report_fail(heap, &oom_report, is_advised || last == NULL ? advice.text : last,
-                            request->pages);
-}
-
-/* Pages of a range that old mappings keep. */
-static mend_result pages_are_held(const mend_heap *heap)
-{
-    const mend_status refused = heap->retire.refused;
-    const unsigned long long address = heap->shortage.held_range;
-    return refused != MEND_DRIVER_OK
-               ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_unmap,
-                              refused, "pages of the range 0x%llx could not be unmapped", address)
-               : mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
-                              "pages of the range 0x%llx are still mapped for earlier work, and "
-                              "a capture in progress keeps them so",
-                              address);
+    return fail(heap, &oom_report, is_advised || last == NULL ? advice.text : last, request->pages);
 }
 
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request)
 {
-    mend_status status = heap->shortage.no_addresses;
-    return heap->shortage.held_range != 0
-               ? pages_are_held(heap)
-               : mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve,
-                              status, "no range of addresses is left for %llu bytes",
-                              (unsigned long long)request->size_bytes);
+    const mend_status refused = heap->retire.refused;
+    const unsigned long long range = heap->shortage.held_range;
+    if (range == 0) {
+        return mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve,
+                            heap->shortage.no_addresses,
+                            "no range of addresses is left for %llu bytes",
+                            (unsigned long long)request->size_bytes);
+    }
+    return refused != MEND_DRIVER_OK /* old mappings keep its pages */
+               ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_unmap,
+                              refused, "pages of the range 0x%llx could not be unmapped", range)
+               : mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
+                              "pages of the range 0x%llx are still mapped for earlier work, and "
+                              "a capture in progress keeps them so",
+                              range);
 }
 
 /* ---- an estimate of the memory that could be allocated now, and its parts -------------------- */

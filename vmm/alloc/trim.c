@@ -1,8 +1,8 @@
-/* Releasing memory: at once, after CPU stalls, to a peer pool, or because of a lower limit. */
-#include "alloc/fallback.h"
+/* Releasing memory: at once, after CPU stalls, to a peer pool, or because of a lower limit. And
+ * joining it: compactions at a safe point. */
+#include "alloc/heap.h"
 
-#include "alloc/users.h"
-#include "map/map.h"
+#include <stdlib.h>
 
 /* ---- at once --------------------------------------------------------------------------------- */
 
@@ -145,4 +145,116 @@ mend_result mend_fallback_set_limit(mend_heap *heap, uint64_t limit_bytes)
     return heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)
                ? mend_fallback_trim(heap, mend_budget_limit_of_chunks(heap), false, &released_bytes)
                : MEND_OK;
+}
+
+/* ---- a safe point ---------------------------------------------------------------------------- */
+
+/* All work of the context is done, and the program launches none until the call ends. Sleeps and
+ * moves of memory begin with one, and a pass of compactions (mend_compact). */
+
+mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back)
+{
+    mend_result result = mend_streams_wait_context(&heap->streams, asking);
+    mend_capture_graph_pools_collect(heap);
+    MEND_TRY(result);
+    MEND_TRY(mend_retry_restores(heap));
+    if (gives_back) {
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        mend_retry(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
+    }
+    return MEND_OK;
+}
+
+bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes)
+{
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    const uint64_t least_bytes = request->in_one_chunk ? request->size_bytes : 0;
+    const uint64_t most_bytes =
+        request->pages != NULL ? request->pages->largest_page_bytes : UINT64_MAX;
+    if (request->graph_pool != 0 || heap->chunks.missing_count > 0 ||
+        limit_bytes < reserved_bytes) {
+        return false;
+    }
+    const uint64_t now_bytes =
+        empty_bytes + mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
+    uint64_t gained_bytes = 0;
+    uint64_t before_bytes;
+    do {
+        before_bytes = gained_bytes;
+        gained_bytes = 0; /* of all compactions that fit into so much free memory */
+        MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+            mend_compact_size size = {0};
+            /* One of another size is released and created again, but not if others may still hold
+             * it. */
+            if (((chunk->size_bytes >= least_bytes && chunk->size_bytes <= most_bytes) ||
+                 !chunk->memory.was_exported) &&
+                mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_GRAPH_POOLS)) {
+                mend_victims_measure(heap, chunk, NULL, &size);
+            }
+            gained_bytes += size.used_bytes <= now_bytes + before_bytes ? size.gained_bytes : 0;
+        }
+    } while (gained_bytes > before_bytes && now_bytes + gained_bytes < request->size_bytes);
+    return now_bytes + gained_bytes >= request->size_bytes;
+}
+
+/* One compaction: of the candidate that copies least for each gained byte. At most `need_bytes` of
+ * the gain count. *compacted is false if no candidate is left within the limits. */
+static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
+{
+    const mend_driver *driver = pass->heap->driver;
+    bool was_refused = false; /* memory for a chunk was refused */
+    *compacted = false;
+    for (;;) {
+        mend_chunk *chunk =
+            mend_victims_choose(pass, need_bytes, driver->clock_ns(driver) - pass->begun_ns);
+        if (chunk == NULL) {
+            bool is_done = pass->stop == MEND_COMPACT_DONE;
+            pass->stop = is_done && was_refused ? MEND_COMPACT_NO_ROOM : pass->stop;
+            return MEND_OK;
+        }
+        assert(chunk->live_bytes > 0);
+        mend_result result = mend_compact_chunk(pass, chunk);
+        if (result != MEND_ERROR_OUT_OF_MEMORY) {
+            *compacted = result == MEND_OK;
+            return result;
+        }
+        was_refused = true;
+    }
+}
+
+mend_result mend_fallback_compact(mend_heap *heap, const mend_compact_limits *limits,
+                                  mend_compact_report *report)
+{
+    mend_events_begin_call(&heap->events, MEND_CAUSE_COMPACT);
+    mend_driver_scope scope;
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_compact_pass pass = {.heap = heap,
+                              .limits = *limits,
+                              .driver_calls = 1,
+                              .begun_ns = heap->driver->clock_ns(heap->driver)};
+    mend_result result = mend_safe_point_begin(heap, MEND_STREAM_UNKNOWN, false);
+    if (result == MEND_OK) {
+        mend_effective_limit_forget_refusal(heap);
+        result = mend_victims_find(&pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
+    }
+    const uint64_t wanted_bytes = limits->gained_bytes != 0 ? limits->gained_bytes : UINT64_MAX;
+    bool compacted = true;
+    while (result == MEND_OK && compacted && pass.gained_bytes < wanted_bytes) {
+        result = compact_next(&pass, wanted_bytes - pass.gained_bytes, &compacted);
+    }
+    if (pass.gained_bytes >= wanted_bytes) {
+        pass.stop = MEND_COMPACT_GAINED;
+    }
+    free(pass.candidates);
+    mend_driver_scope_close(heap, &scope);
+    if (result == MEND_OK) {
+        report->stop = pass.stop;
+        report->gained_bytes = pass.gained_bytes;
+        report->copied_bytes = pass.copied_bytes;
+        report->compactions = pass.compactions;
+        report->driver_calls = pass.driver_calls;
+        report->free_empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
+    }
+    return result;
 }

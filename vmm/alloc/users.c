@@ -1,11 +1,9 @@
 /* Users of blocks: streams, from the first driver query to their end. And the stream of a request,
  * with the graph pool that will own the block. */
-#include "alloc/users.h"
+#include "alloc/heap.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
-
-#include "map/map.h"
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)
 {
@@ -15,35 +13,24 @@ void mend_users_record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* Collects unused slots, also slots whose last fence has passed: no other thread may ask about it.
- * This is the place for it: no other thread that holds `grow` uses an unmarked slot now. */
-static void collect_slots(mend_heap *heap)
-{
-    if (heap->streams.wants_collection && mend_mutex_try_lock(&heap->grow)) {
-        (void)mend_streams_poll(&heap->streams);
-        mend_slots_collect(&heap->streams);
-        mend_mutex_unlock(&heap->grow);
-    }
-}
-
-/* Keeps the slot while its fence is recorded, which releases the lock. */
-static void record_found(mend_heap *heap, uint32_t stream)
-{
-    mend_streams_begin_call(&heap->streams, stream);
-    mend_users_record_fence(heap, stream);
-    mend_streams_end_call(&heap->streams, stream);
-}
-
 mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
                                     uint32_t *index)
 {
     assert(stream != MEND_NO_STREAM);
     mend_driver_scope scope;
     MEND_TRY(mend_driver_scope_open(heap, &scope));
-    collect_slots(heap);
+    /* Collects unused slots, also slots whose last fence has passed: no other thread may ask about
+     * it, or uses an unmarked slot while it holds `grow`. */
+    if (heap->streams.wants_collection && mend_mutex_try_lock(&heap->grow)) {
+        (void)mend_streams_poll(&heap->streams);
+        mend_slots_collect(&heap->streams);
+        mend_mutex_unlock(&heap->grow);
+    }
     mend_result result = mend_streams_find(&heap->streams, stream, graph_pool, index);
-    if (result == MEND_OK && heap->streams.verify) {
-        record_found(heap, *index);
+    if (result == MEND_OK && heap->streams.verify) { /* keeps the slot while the lock is released */
+        mend_streams_begin_call(&heap->streams, *index);
+        mend_users_record_fence(heap, *index);
+        mend_streams_end_call(&heap->streams, *index);
     }
     mend_driver_scope_close(heap, &scope);
     return result;
@@ -221,20 +208,6 @@ void mend_graph_pool_set_begun(mend_heap *heap, mend_graph_pool *graph_pool, men
     }
 }
 
-/* Records events on `stream`, which is behind the last launch, for all use of the graph pool's
- * memory. */
-static mend_result close_on(mend_heap *heap, const mend_graph_pool *graph_pool, mend_stream stream)
-{
-    uint32_t recorder;
-    mend_driver_scope scope;
-    MEND_TRY(mend_users_find_stream(heap, stream, 0, &recorder));
-    MEND_TRY(mend_driver_scope_open(heap, &scope));
-    mend_result result =
-        mend_streams_close_graph_pool(&heap->streams, graph_pool->number, recorder);
-    mend_driver_scope_close(heap, &scope);
-    return result;
-}
-
 /* Only a wait for the context, and for the contexts of other devices whose streams used the memory,
  * makes it idle. A stream that was met in its capture may be of any device that may access the
  * memory: from now on waits cover all of those. */
@@ -270,8 +243,18 @@ mend_result mend_graph_pool_leave(mend_heap *heap, mend_graph_pool *graph_pool, 
     MEND_SLOTS_EACH(i, streams, graph_pool->number) {
         mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
     }
-    MEND_TRY(stream == MEND_NO_STREAM ? close_on_none(heap, graph_pool)
-                                      : close_on(heap, graph_pool, stream));
+    if (stream == MEND_NO_STREAM) {
+        MEND_TRY(close_on_none(heap, graph_pool));
+    } else { /* records events on it, which is behind the last launch, for all use of the memory */
+        uint32_t recorder;
+        mend_driver_scope scope;
+        MEND_TRY(mend_users_find_stream(heap, stream, 0, &recorder));
+        MEND_TRY(mend_driver_scope_open(heap, &scope));
+        const mend_result result =
+            mend_streams_close_graph_pool(streams, graph_pool->number, recorder);
+        mend_driver_scope_close(heap, &scope);
+        MEND_TRY(result);
+    }
     mend_streams_release_graph_pool(&heap->streams, graph_pool->number);
     return MEND_OK;
 }
@@ -345,17 +328,6 @@ void mend_graph_pools_free(mend_heap *heap)
     }
 }
 
-/* Asks the driver to report the end of the graph. */
-static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture_end *end)
-{
-    mend_driver_scope scope;
-    MEND_TRY(mend_driver_scope_open(heap, &scope));
-    mend_status status = heap->driver->capture_keep(heap->driver, stream, hear, end);
-    mend_result result = mend_driver_result(heap, MEND_ANSWER(capture_keep, status));
-    mend_driver_scope_close(heap, &scope);
-    return result;
-}
-
 static mend_result make(mend_heap *heap, mend_order order, mend_graph_pool **made)
 {
     mend_graph_pool *graph_pool = malloc(sizeof(*graph_pool));
@@ -363,9 +335,16 @@ static mend_result make(mend_heap *heap, mend_order order, mend_graph_pool **mad
     if (end != NULL) {
         atomic_init(&end->owners, 2);
     }
+    mend_driver_scope scope;
     mend_result result = graph_pool != NULL && end != NULL
-                             ? ask_for_end(heap, order.stream, end)
+                             ? mend_driver_scope_open(heap, &scope)
                              : mend_no_host_memory("the memory of a capture");
+    if (result == MEND_OK) { /* asks the driver to report the end of the graph */
+        const mend_status status =
+            heap->driver->capture_keep(heap->driver, order.stream, hear, end);
+        result = mend_driver_result(heap, MEND_ANSWER(capture_keep, status));
+        mend_driver_scope_close(heap, &scope);
+    }
     if (result != MEND_OK) {
         free(graph_pool);
         free(end);
@@ -377,24 +356,6 @@ static mend_result make(mend_heap *heap, mend_order order, mend_graph_pool **mad
     graph_pool->end = end;
     heap->graph_pools.capture_count++;
     *made = graph_pool;
-    return MEND_OK;
-}
-
-/* The number of a capture's graph pool, which is created if there is none. That calls the driver.
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-static mend_result find_capture_graph_pool(mend_heap *heap, mend_order order, uint32_t *number)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    assert(order.capture != 0);
-    mend_graph_pool *found = NULL;
-    mend_list *end = &heap->graph_pools.list;
-    for (mend_list *at = end->previous; at != end && found == NULL; at = at->previous) {
-        found = GRAPH_POOL_OF(at)->capture == order.capture ? GRAPH_POOL_OF(at) : NULL;
-    }
-    if (found == NULL) {
-        MEND_TRY(make(heap, order, &found));
-    }
-    *number = found->number;
     return MEND_OK;
 }
 
@@ -422,21 +383,6 @@ void mend_capture_graph_pools_collect_all(mend_heap *heap)
     }
 }
 
-mend_result mend_capture_graph_pools_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
-                                                 bool *has_graphs, bool *waited)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
-    mend_result result = mend_streams_wait_oldest(&heap->streams, asking, with_asking, waited);
-    if (result == MEND_OK && !*waited && *has_graphs) {
-        *has_graphs = false;
-        result = mend_streams_wait_context(&heap->streams, asking);
-        *waited = result == MEND_OK;
-    }
-    mend_capture_graph_pools_collect(heap);
-    return result;
-}
-
 /* ---- requesters ------------------------------------------------------------------------------ */
 
 mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t graph_pool,
@@ -457,8 +403,19 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
 mend_result mend_requester_find_graph_pool(mend_heap *heap, mend_order order, uint32_t *graph_pool)
 {
     *graph_pool = taking(heap, order.stream);
-    return *graph_pool == 0 && order.capture != 0 ? find_capture_graph_pool(heap, order, graph_pool)
-                                                  : MEND_OK;
+    if (*graph_pool != 0 || order.capture == 0) {
+        return MEND_OK;
+    }
+    mend_graph_pool *found = NULL;
+    mend_list *end = &heap->graph_pools.list;
+    for (mend_list *at = end->previous; at != end && found == NULL; at = at->previous) {
+        found = GRAPH_POOL_OF(at)->capture == order.capture ? GRAPH_POOL_OF(at) : NULL;
+    }
+    if (found == NULL) {
+        MEND_TRY(make(heap, order, &found));
+    }
+    *graph_pool = found->number;
+    return MEND_OK;
 }
 
 mend_result mend_requester_find(mend_heap *heap, mend_request *request)

@@ -52,6 +52,12 @@ static inline uint64_t mend_max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Of any number of bytes: no product overflows. */
+static inline uint64_t mend_percent_of(uint64_t bytes, uint64_t percent)
+{
+    return bytes / 100 * percent + bytes % 100 * percent / 100;
+}
+
 /* For sorting: negative, 0 or positive. */
 static inline int mend_compare_u64(uint64_t a, uint64_t b)
 {

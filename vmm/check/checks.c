@@ -367,7 +367,7 @@ static mend_result check_free(mend_pool *pool, uint64_t address, mend_order orde
     if (result == MEND_OK) {
         mend_span *span = mend_heap_find(heap, address);
         result = is_checked && span != NULL ? mend_block_free(heap, span, users)
-                                            : mend_heap_free(heap, address, order);
+                                            : mend_heap_free(heap, span, address, order);
     }
     (void)mend_pool_leave_of(pool, (void *)(uintptr_t)address, result);
     if (result == MEND_ERROR_CORRUPTION) {
@@ -398,7 +398,7 @@ mend_result mend_checks_of_block(mend_pool *pool, bool is_new, uint64_t address,
         for (const poison *p = taken; p != NULL; p = p->next) {
             insert(pool->checks, p->address, end_of(p), &p->was);
         }
-        (void)mend_heap_free(heap, address, order);
+        (void)mend_heap_free(heap, mend_heap_find(heap, address), address, order);
         *mend_process_failure() = why;
     }
     drop(taken);

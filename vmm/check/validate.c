@@ -3,7 +3,7 @@
  * heap's. Needs both locks: in a transaction the sums alone must hold. */
 #include "pool/pool.h"
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "check/check.h"
 #include "check/validate_parts.h"
 #include "map/map.h"

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "check/check.h"
 #include "layout/layout.h"
 #include "map/map.h"

@@ -1,6 +1,6 @@
 /*
  * The calls about graph pools. A graph pool has a pointer to its pool, which outlives it. Graph
- * pools themselves: alloc/users.h.
+ * pools themselves: alloc/heap.h.
  *
  * Their live blocks can be listed, and restored at their addresses: a framework that records a
  * graph at some point of its execution first restores the graph pool's memory of that point. It
@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "alloc/heap.h"
-#include "alloc/users.h"
 #include "base/align.h"
 #include "mend/mend_frameworks.h"
 #include "mend/mend_graph_pools.h"

@@ -17,11 +17,6 @@ static const mend_placement levels[MEND_STRATEGY_LEVELS] = {
 #undef X
 };
 
-static uint64_t percent_of(uint64_t bytes, uint64_t percent)
-{
-    return bytes / 100 * percent + bytes % 100 * percent / 100;
-}
-
 static uint64_t room_under(const mend_heap *heap, uint64_t limit)
 {
     const uint64_t taken = heap->chunks.reserved_bytes;
@@ -52,7 +47,7 @@ bool mend_budget_is_pressed(const mend_heap *heap)
 {
     const uint64_t limit = mend_budget_hard_limit(heap);
     const uint64_t low_pressure_percent = heap->config.placement.low_pressure_percent;
-    return room_under(heap, limit) <= percent_of(limit, low_pressure_percent);
+    return room_under(heap, limit) <= mend_percent_of(limit, low_pressure_percent);
 }
 
 /* Whether so many windows have passed since so much was allocated: then what was noted no longer
@@ -181,7 +176,7 @@ uint64_t mend_budget_page(const mend_heap *heap, bool is_pressed)
 
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
 {
-    const uint64_t much_bytes = percent_of(mend_budget_hard_limit(heap), TRAPPED_PERCENT);
+    const uint64_t much_bytes = mend_percent_of(mend_budget_hard_limit(heap), TRAPPED_PERCENT);
     const bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
                              heap->budget.peaks.trapped_bytes >= much_bytes &&
                              mend_budget_is_pressed(heap);
@@ -226,12 +221,13 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 {
     const uint64_t live = heap->budget.headroom.most_live_bytes;
     const uint64_t limit = mend_budget_hard_limit(heap);
-    const bool used_all = heap->budget.peaks.used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
+    const bool used_all =
+        heap->budget.peaks.used_bytes >= limit - mend_percent_of(limit, NEAR_PERCENT);
     const uint64_t percent = used_all ? levels[MEND_STRATEGY_LEVELS - 1].headroom_percent
                                       : heap->config.placement.headroom_percent;
     assert(heap->chunks.reserved_bytes > 0); /* there are chunks to move */
     return !heap->budget.headroom.was_refused && !mend_space_has_few(&heap->space) &&
-           heap->chunks.reserved_bytes + create_bytes <= live + percent_of(live, percent);
+           heap->chunks.reserved_bytes + create_bytes <= live + mend_percent_of(live, percent);
 }
 
 void mend_headroom_note_refusal(mend_heap *heap)

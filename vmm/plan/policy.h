@@ -264,12 +264,6 @@ typedef struct mend_compact_size {
 } mend_compact_size;
 
 /* The limits of a pass. 0: none. */
-typedef struct mend_compact_bounds {
-    uint64_t copied_bytes;
-    uint64_t driver_calls;
-    uint64_t duration_ns;
-} mend_compact_bounds;
-
 typedef struct mend_compact_candidate {
     uint64_t number; /* number of the chunk. 0: already tried */
     mend_compact_size size;
@@ -278,7 +272,7 @@ typedef struct mend_compact_candidate {
 /* A pass over the heap: the candidates at its beginning, and the work done. */
 typedef struct mend_compact_pass {
     mend_heap *heap;
-    mend_compact_bounds limits;
+    mend_compact_limits limits;
     uint64_t begun_ns;
     mend_compact_candidate *candidates;
     size_t candidate_count;

@@ -111,7 +111,7 @@ static bool is_above(uint64_t limit, uint64_t value)
 /* The reason against a compaction. DONE: none. */
 static mend_compact_stop obstacle(const mend_compact_pass *pass, const mend_compact_size *size)
 {
-    const mend_compact_bounds *limits = &pass->limits;
+    const mend_compact_limits *limits = &pass->limits;
     if (is_above(limits->copied_bytes, pass->copied_bytes + size->copied_bytes)) {
         return MEND_COMPACT_BYTES;
     }

@@ -2,11 +2,8 @@
  * the lock that it needs, and calls the heap. An allocation takes the front cache's block or goes
  * the long way, whose log lines come when no lock is held. */
 #include "alloc/fast.h"
-#include "alloc/users.h"
 #include "base/align.h"
-#include "base/error.h"
 #include "base/words.h"
-#include "layout/feature.h"
 #include "pool/pool.h"
 
 static bool is_no_stream(mend_stream stream)
@@ -193,7 +190,9 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
         return check_block(pool, false, (uint64_t)(uintptr_t)pointer, order);
     }
     MEND_TRY(mend_pool_take_to_free(pool));
-    const mend_result result = mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order);
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    mend_span *span = mend_pointer_map_find(&pool->heap.blocks, address);
+    const mend_result result = mend_heap_free(&pool->heap, span, address, order);
     return result == MEND_OK ? mend_pool_leave(pool, MEND_OK)
                              : mend_pool_leave_of(pool, pointer, result);
 }
@@ -236,7 +235,7 @@ mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_i
     }
     const mend_order order = {.stream = span->stream};
     MEND_TRY(mend_pool_check_to_free(pool));
-    return mend_pool_leave(pool, mend_heap_free_found(&pool->heap, span, order));
+    return mend_pool_leave(pool, mend_heap_free(&pool->heap, span, span->address, order));
 }
 
 mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "base/error.h"
 
 mend_result mend_pool_invalid(const char *what)
 {

@@ -4,12 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/users.h"
-#include "base/error.h"
-#include "base/thread.h"
-#include "layout/feature.h"
-#include "pool/configuration.h"
-
 /* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
 
@@ -126,7 +120,7 @@ static uint64_t limit_of(const mend_pool_config *config, const mend_device_info 
     uint64_t total_bytes = info->total_bytes;
     uint64_t percent = (uint64_t)config->limit_percent;
     if (percent != 0) {
-        return total_bytes / 100 * percent + total_bytes % 100 * percent / 100;
+        return mend_percent_of(total_bytes, percent);
     }
     return config->limit_bytes == 0 ? default_limit_bytes
                                     : mend_min_u64(config->limit_bytes, total_bytes);

@@ -7,11 +7,8 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "base/error.h"
 #include "base/system.h"
-#include "base/thread.h"
 #include "base/words.h"
-#include "layout/feature.h"
 #include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 

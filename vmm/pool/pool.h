@@ -6,9 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "alloc/fallback.h"
 #include "alloc/heap.h"
-#include "alloc/users.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/thread.h"

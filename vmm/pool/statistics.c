@@ -5,11 +5,7 @@
 
 #include <stdio.h>
 
-#include "alloc/fallback.h"
 #include "base/words.h"
-#include "layout/feature.h"
-#include "layout/layout.h"
-#include "map/map.h"
 #include "mend/mend_frameworks.h"
 
 /* Number of live blocks without a mapping after a failed transaction. */

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "alloc/heap.h"
-#include "alloc/users.h"
 #include "base/align.h"
 #include "pool/pool.h"
 #include "ranges/ranges.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "base/align.h"
 #include "base/words.h"
 #include "layout/layout.h"

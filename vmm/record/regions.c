@@ -4,7 +4,7 @@
  */
 #include "pool/pool.h"
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "base/align.h"
 #include "layout/layout.h"
 #include "record/record.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "base/system.h"
 #include "pool/pool.h"
 #include "share/share.h"

@@ -8,7 +8,7 @@
  *   an export by fabric handles.
  * - an export by file is published, in the number of its chunks and with their files.
  */
-#include "alloc/users.h"
+#include "alloc/heap.h"
 
 #include <stdlib.h>
 #include <string.h>

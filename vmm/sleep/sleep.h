@@ -9,7 +9,7 @@
 #ifndef MEND_SLEEP_SLEEP_H
 #define MEND_SLEEP_SLEEP_H
 
-#include "alloc/fallback.h"
+#include "alloc/heap.h"
 #include "layout/feature.h"
 #include "map/map.h"
 #include "mend/mend_frameworks.h"

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "base/words.h"
 
 typedef struct waking {

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"

@@ -1,6 +1,6 @@
 /* The audit reads every field: each is broken by itself in a heap that is in order otherwise. */
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "check/check.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
