@@ -220,7 +220,7 @@ TAKES_BACK = {
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
 # The users of deferred work: the retry, waits, a look, and the end of a heap.
-WALKS_DEFERRED = ("map/freeze", "map/retire", "memory/chunk",
+WALKS_DEFERRED = ("map/retire", "memory/chunk",
                   "share/import", "sleep/host_memory", "alloc/life")
 WALK = re.compile(r"\b(mend_deferred_(?:from|next))\(")
 A_RETRY = re.compile(r"\b(?:mend_list|mend_tree|struct mend_\w+ \*|uint32_t)\s*"
@@ -240,7 +240,7 @@ def check_deferred(tree):
         for match in WALK.finditer(code) if path.endswith(".c") else ():
             if stem_of(path)[4:] not in WALKS_DEFERRED:
                 yield path, line_of(code, match.start()), stem_of(path), \
-                    f"calls {match.group(1)}: deferred work is retried in map/freeze.c"
+                    f"calls {match.group(1)}: deferred work is retried in map/retire.c"
         for match in A_RETRY.finditer(code) if path.endswith(".h") else ():
             yield path, line_of(code, match.start(1)), stem_of(path), \
                 f"keeps {match.group(1)} apart from the list of deferred work (memory/chunk.h)"

@@ -37,7 +37,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     uint64_t *empty_in[MEND_CHUNK_ZONES];
     mend_layout_find_empty(heap, empty_in);
     mend_chunks_init(&heap->chunks, heap->driver, &properties, empty_in, &heap->events);
-    mend_access_init(heap);
+    mend_map_init(heap);
     mend_events_init(&heap->events, clock_ns, heap->driver);
     uint64_t address_reservation_bytes = config->address_reservation_bytes;
     if (address_reservation_bytes == 0) {
@@ -53,7 +53,6 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                     device->granularity_bytes, 0);
     mend_layout_init(heap);
     mend_list_init(&heap->graph_pools.list);
-    mend_retire_init(heap);
     MEND_FEATURES_CALL(init, heap);
     /* With detect_destroyed_streams, each free records a fence, so the cache could not keep any
      * block. */

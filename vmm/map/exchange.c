@@ -66,17 +66,6 @@ static bool reserve_nodes(exchange *x)
 
 /* ---- what can fail --------------------------------------------------------------------------- */
 
-/* No thread takes memory in the chunk, nor the free chunks that it gets. */
-static void freeze(exchange *x)
-{
-    mend_freeze_chunk(x->heap, x->chunk);
-    for (size_t i = 0; i < x->count; i++) {
-        if (x->parts[i].chunk != NULL) {
-            mend_step_claim(x->heap, x->parts[i].chunk);
-        }
-    }
-}
-
 static mend_result create(exchange *x)
 {
     for (size_t i = 0; i < x->count; i++) {
@@ -113,34 +102,29 @@ static mend_result map_scratch(exchange *x)
                : mend_driver_result(x->heap, MEND_ANSWER(map, status));
 }
 
-/* Copies from the first live byte of a part to its last one. */
-static mend_result copy_part(exchange *x, const mend_cluster *part, uint64_t target)
-{
-    const mend_driver *driver = x->heap->driver;
-    const uint64_t end = part->address + part->size_bytes;
-    uint64_t from = end;
-    uint64_t to = part->address;
-    MEND_SPANS_EACH(const mend_span, span, x->heap, part) {
-        if (span->live) {
-            from = mend_min_u64(from, mend_max_u64(span->address, part->address));
-            to = mend_min_u64(mend_span_end(span), end);
-        }
-    }
-    if (from >= to) {
-        return MEND_OK; /* other threads have freed the blocks meanwhile, or there were none */
-    }
-    x->report->copied_bytes += to - from;
-    return done(x, MEND_ANSWER(copy, driver->copy(driver, target + (from - part->address), from,
-                                                  to - from, NULL)));
-}
-
+/* Copies from the first live byte of each part to its last one. There is none if other threads have
+ * freed its blocks meanwhile. */
 static mend_result copy(exchange *x)
 {
     const mend_driver *driver = x->heap->driver;
     uint64_t target = x->scratch;
     for (size_t i = 0; i < x->count; i++) {
-        MEND_TRY(copy_part(x, &x->parts[i], target));
-        target += x->parts[i].size_bytes;
+        const mend_cluster *part = &x->parts[i];
+        const uint64_t end = part->address + part->size_bytes;
+        uint64_t from = end;
+        uint64_t to = part->address;
+        MEND_SPANS_EACH(const mend_span, span, x->heap, part) {
+            if (span->live) {
+                from = mend_min_u64(from, mend_max_u64(span->address, part->address));
+                to = mend_min_u64(mend_span_end(span), end);
+            }
+        }
+        if (from < to) {
+            x->report->copied_bytes += to - from;
+            MEND_TRY(done(x, MEND_ANSWER(copy, driver->copy(driver, target + (from - part->address),
+                                                            from, to - from, NULL))));
+        }
+        target += part->size_bytes;
     }
     return x->report->copied_bytes == 0
                ? MEND_OK
@@ -148,7 +132,8 @@ static mend_result copy(exchange *x)
 }
 
 /* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they retire.
- */
+ * But if copies may still write to memory of the device, the chunks stay there, as free memory that
+ * waits for their end, and their claimed mappings retire instead. */
 static void leave_scratch(exchange *x, bool copies_have_ended)
 {
     mend_heap *heap = x->heap;
@@ -165,19 +150,21 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
     }
     uint64_t address = x->scratch;
     for (size_t i = 0; i < x->scratch_mapped; i++) {
-        mend_retire_scratch(heap, x->parts[i].chunk, scratch_zone(x->chunk), address);
+        mend_chunk *chunk = x->parts[i].chunk;
+        mend_waits waits = {.first = heap->retire.copies};
+        mend_space_take(&heap->space, address, chunk->size_bytes);
+        if (mend_retire_copies_have_ended(heap)) {
+            waits = (mend_waits){0};
+            mend_retire_mapping(heap, chunk, address, &waits);
+        } else {
+            mend_retire_claim(heap, chunk);
+            mend_layout_attach(heap, chunk, scratch_zone(x->chunk), address, &waits);
+        }
         address += x->parts[i].size_bytes;
     }
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
-
-static void undo(exchange *x)
-{
-    mend_step_drop_parts(x->heap, x->parts, x->count);
-    mend_thaw_chunk(x->heap, x->chunk);
-    mend_space_trim(&x->heap->space, x->reservations_before);
-}
 
 /* The parts get the addresses of the chunk. Those from `first` to `mapped` are mapped. `is_whole`:
  * all are, with access. Unmapped chunks stay frozen. Then the old memory is released, which is
@@ -245,7 +232,12 @@ static mend_result finish(exchange *x)
 static mend_result perform(exchange *x)
 {
     const mend_driver *driver = x->heap->driver;
-    freeze(x);
+    mend_freeze_chunk(x->heap, x->chunk); /* no thread takes memory in it ... */
+    for (size_t i = 0; i < x->count; i++) {
+        if (x->parts[i].chunk != NULL) {
+            mend_step_claim(x->heap, x->parts[i].chunk); /* ... nor the free chunks that it gets */
+        }
+    }
     mend_result result = create(x);
     result = result == MEND_OK ? map_scratch(x) : result;
     result = result == MEND_OK ? copy(x) : result;
@@ -254,11 +246,13 @@ static mend_result perform(exchange *x)
         result = done(
             x, MEND_ANSWER(unmap, driver->unmap(driver, x->chunk->address, x->chunk->size_bytes)));
     }
-    if (result != MEND_OK) {
-        undo(x);
-        return result;
+    if (result == MEND_OK) {
+        return finish(x);
     }
-    return finish(x);
+    mend_step_drop_parts(x->heap, x->parts, x->count);
+    mend_thaw_chunk(x->heap, x->chunk);
+    mend_space_trim(&x->heap->space, x->reservations_before);
+    return result;
 }
 
 mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluster *parts,
@@ -287,39 +281,23 @@ mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluste
 
 /* ---- a compaction, planned so that there is memory for the clusters -------------------------- */
 
-typedef struct compaction {
-    mend_heap *heap;
-    mend_chunk *chunk;
-    mend_cluster *clusters;
-    mend_compact_size size;
-} compaction;
-
-/* Includes the reserve that requests leave free for this. */
-static uint64_t room_under_limit(const mend_heap *heap)
+static bool is_taken(const mend_cluster clusters[], size_t count, const mend_chunk *chunk)
 {
-    const uint64_t limit = mend_budget_hard_limit(heap);
-    return limit - mend_min_u64(heap->chunks.reserved_bytes, limit);
-}
-
-static bool is_taken(const compaction *s, size_t cluster_count, const mend_chunk *chunk)
-{
-    assert(cluster_count <= s->size.clusters);
-    for (size_t i = 0; i < cluster_count; i++) {
-        if (s->clusters[i].chunk == chunk) {
+    for (size_t i = 0; i < count; i++) {
+        if (clusters[i].chunk == chunk) {
             return true;
         }
     }
     return false;
 }
 
-/* An idle empty chunk with exactly the size of a cluster that no other cluster has. */
-static mend_chunk *find_fitting(compaction *s, size_t cluster)
+/* An idle empty chunk with exactly the size of a cluster that no cluster before it has. */
+static mend_chunk *find_fitting(mend_heap *heap, const mend_cluster clusters[], size_t cluster)
 {
-    mend_heap *heap = s->heap;
-    uint64_t size_bytes = s->clusters[cluster].size_bytes;
+    uint64_t size_bytes = clusters[cluster].size_bytes;
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
     for (; at != NULL && at->size_bytes == size_bytes; at = mend_chunk_empty_next(at)) {
-        if (!is_taken(s, cluster, at) &&
+        if (!is_taken(clusters, cluster, at) &&
             mend_layout_chunk_is_ready(heap, at, MEND_STREAM_UNKNOWN, 0)) {
             return at;
         }
@@ -327,67 +305,57 @@ static mend_chunk *find_fitting(compaction *s, size_t cluster)
     return NULL;
 }
 
-/* Gives each cluster an empty chunk of its size, if there is one. Returns the bytes to create. */
-static uint64_t pick_chunks(compaction *s)
+/* Finds the clusters, and gives each an empty chunk of its size, if there is one. Releases empty
+ * chunks if the others could not be created otherwise. */
+static mend_result plan(mend_heap *heap, mend_chunk *chunk, mend_cluster clusters[],
+                        mend_compact_size *size)
 {
-    uint64_t missing_bytes = 0;
-    for (size_t i = 0; i < s->size.clusters; i++) {
-        s->clusters[i].chunk = find_fitting(s, i);
-        missing_bytes += s->clusters[i].chunk == NULL ? s->clusters[i].size_bytes : 0;
+    const uint64_t number = chunk->memory.number;
+    for (bool has_trimmed = false;; has_trimmed = true) {
+        const uint64_t limit = mend_budget_hard_limit(heap);
+        uint64_t missing_bytes = 0;
+        uint64_t released_bytes;
+        mend_victims_measure(heap, chunk, clusters, size);
+        for (size_t i = 0; i < size->clusters; i++) {
+            clusters[i].chunk = find_fitting(heap, clusters, i);
+            missing_bytes += clusters[i].chunk == NULL ? clusters[i].size_bytes : 0;
+        }
+        if (missing_bytes <= limit - mend_min_u64(heap->chunks.reserved_bytes, limit)) {
+            return MEND_OK;
+        }
+        if (has_trimmed) {
+            return MEND_ERROR_OUT_OF_MEMORY;
+        }
+        const uint64_t keep_bytes = limit - mend_min_u64(size->used_bytes, limit);
+        MEND_TRY(mend_trim_to(heap, keep_bytes, true, &released_bytes));
+        if (mend_chunk_numbered(&heap->chunks, number) != chunk ||
+            !mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_ANY)) {
+            return MEND_ERROR_OUT_OF_MEMORY; /* other threads changed it meanwhile */
+        }
     }
-    return missing_bytes;
-}
-
-static mend_result measure(compaction *s)
-{
-    mend_heap *heap = s->heap;
-    const uint64_t pages = s->chunk->size_bytes / heap->device.granularity_bytes;
-    free(s->clusters);
-    s->clusters = calloc((size_t)pages, sizeof(*s->clusters));
-    if (s->clusters == NULL) {
-        return mend_no_host_memory("a compaction");
-    }
-    mend_victims_measure(heap, s->chunk, s->clusters, &s->size);
-    return MEND_OK;
-}
-
-/* Releases empty chunks if the clusters could not be created otherwise. */
-static mend_result plan(compaction *s)
-{
-    mend_heap *heap = s->heap;
-    MEND_TRY(measure(s));
-    if (pick_chunks(s) <= room_under_limit(heap)) {
-        return MEND_OK;
-    }
-    uint64_t released_bytes;
-    uint64_t number = s->chunk->memory.number;
-    uint64_t limit = mend_budget_hard_limit(heap);
-    uint64_t used = s->size.used_bytes;
-    MEND_TRY(mend_trim_to(heap, limit > used ? limit - used : 0, true, &released_bytes));
-    if (mend_chunk_numbered(&heap->chunks, number) != s->chunk ||
-        !mend_victims_may_gain(heap, s->chunk, MEND_BLOCKED_BY_ANY)) {
-        return MEND_ERROR_OUT_OF_MEMORY; /* other threads changed it meanwhile */
-    }
-    MEND_TRY(measure(s));
-    return pick_chunks(s) <= room_under_limit(heap) ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY;
 }
 
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)
 {
     mend_heap *heap = pass->heap;
-    compaction s = {.heap = heap, .chunk = chunk};
+    mend_compact_size size;
     mend_exchange_report done = {0};
-    mend_result result = plan(&s);
+    const uint64_t pages = chunk->size_bytes / heap->device.granularity_bytes;
+    mend_cluster *clusters = calloc((size_t)pages, sizeof(*clusters));
+    if (clusters == NULL) {
+        return mend_no_host_memory("a compaction");
+    }
+    mend_result result = plan(heap, chunk, clusters, &size);
     if (result == MEND_OK) {
-        result = mend_exchange_memory(heap, chunk, s.clusters, s.size.clusters, &done);
+        result = mend_exchange_memory(heap, chunk, clusters, size.clusters, &done);
         pass->driver_calls += done.driver_calls;
     }
-    free(s.clusters);
+    free(clusters);
     if (result == MEND_OK) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         pass->compactions++;
         pass->copied_bytes += done.copied_bytes;
-        pass->gained_bytes += s.size.gained_bytes;
+        pass->gained_bytes += size.gained_bytes;
         heap->counters.compactions++;
         heap->counters.copied_bytes += done.copied_bytes;
     }

@@ -22,22 +22,6 @@ typedef struct transaction {
     uint64_t total_bytes;
 } transaction;
 
-/* Of waits, only chunks that are mapped have any: they are claimed before anything changes. */
-static mend_layout_promise count_nodes(const transaction *t, size_t chunks)
-{
-    mend_layout_promise nodes = mend_layout_nodes_for(t->heap, chunks);
-    nodes.waits = mend_layout_nodes_for(t->heap, 1).waits;
-    for (size_t i = 0; i < t->plan->picks.count; i++) {
-        const mend_chunk *at = t->plan->picks.chunks[i];
-        if (at->address != 0) {
-            mend_run *run = mend_layout_run_at(&t->heap->zones[at->zone], at->address);
-            nodes.waits +=
-                mend_layout_count_waits(t->heap, run, at->address, at->address + at->size_bytes);
-        }
-    }
-    return nodes;
-}
-
 /* Nodes of the layout are promised, because other threads take nodes during driver calls. Only a
  * thread that holds the grow lock uses the others. */
 static bool reserve_nodes(transaction *t)
@@ -49,7 +33,16 @@ static bool reserve_nodes(transaction *t)
     }
     size_t chunks = t->plan->picks.count + created;
     t->parts = calloc(chunks, sizeof(t->parts[0]));
-    t->nodes = count_nodes(t, chunks);
+    t->nodes = mend_layout_nodes_for(heap, chunks);
+    t->nodes.waits = mend_layout_nodes_for(heap, 1).waits;
+    for (size_t i = 0; i < t->plan->picks.count; i++) {
+        const mend_chunk *at = t->plan->picks.chunks[i];
+        if (at->address != 0) { /* only a mapped one has waits: it is claimed before any change */
+            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
+            t->nodes.waits +=
+                mend_layout_count_waits(heap, run, at->address, at->address + at->size_bytes);
+        }
+    }
     return t->parts != NULL && mend_retire_reserve(heap, chunks) &&
            mend_slab_reserve(&heap->chunks.slab, created) &&
            mend_space_reserve_nodes(t->space, 1) && mend_layout_promise_these(heap, &t->nodes);
@@ -125,26 +118,9 @@ static mend_result create_chunks(transaction *t)
     return MEND_OK;
 }
 
-/* The end of the zone's last segment, if there is space behind it: small chunks are mapped one
- * after the other. */
-static bool find_tail(const transaction *t, uint64_t *address)
-{
-    mend_tree_node *last = mend_tree_last(&t->heap->zones[t->zone].segment_ends);
-    if (last == NULL) {
-        return false;
-    }
-    const mend_span *span = MEND_CONTAINER_OF(last, mend_span, by_end);
-    uint64_t end = span->address + span->size_bytes;
-    assert(!span->live || span->run == NULL);
-    if (mend_space_room_at(&t->heap->space, end) < t->total_bytes) {
-        return false;
-    }
-    *address = end;
-    return true;
-}
-
 /* If addresses are short, the attempt fails like one without memory: retired mappings, or callbacks
- * of the program, may free some. */
+ * of the program, may free some. Small chunks are mapped one after the other: at the end of the
+ * zone's last segment, if there is space behind it. */
 static mend_result choose_address(transaction *t, const mend_request *request)
 {
     mend_heap *heap = t->heap;
@@ -156,8 +132,12 @@ static mend_result choose_address(transaction *t, const mend_request *request)
     if (t->plan->base != NULL) {
         return MEND_OK;
     }
-    if (t->zone == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
-        return MEND_OK;
+    mend_tree_node *last = mend_tree_last(&heap->zones[t->zone].segment_ends);
+    if (t->zone == MEND_ZONE_SMALL && last != NULL) {
+        t->address = mend_span_end(MEND_CONTAINER_OF(last, mend_span, by_end));
+        if (mend_space_room_at(&heap->space, t->address) >= t->total_bytes) {
+            return MEND_OK;
+        }
     }
     const mend_status status = mend_space_place(&heap->space, t->zone, t->total_bytes,
                                                 request->alignment_bytes, &t->address);

@@ -13,21 +13,6 @@
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 
-/* Access for n devices costs the driver n times as much, so a pool names only devices in use. */
-
-/* Sets the pool's own device and the devices of the config. */
-void mend_access_init(mend_heap *heap);
-
-/* The size of the neighboring mappings from *chunk on. Moves *chunk behind them. */
-uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access);
-
-/* Lets the device access all memory of the pool, imported memory and existing mappings included. No
- * driver scope is open. After a failure some mappings may be accessible, and new ones will not be.
- * MEND_ERROR_OUT_OF_MEMORY. */
-mend_result mend_access_add(mend_heap *heap, int device);
-
-/* ---- scope.c --------------------------------------------------------------------------------- */
-
 /* While it is open, the pool's context is current, and captures of other libraries in this thread
  * do not forbid the calls. */
 typedef struct mend_driver_scope {
@@ -75,6 +60,88 @@ void mend_heap_unlock_grow(mend_heap *heap);
 void mend_heap_lock_to_read(mend_heap *heap);
 void mend_heap_unlock_after_read(mend_heap *heap);
 
+/* Maps a chunk at an address, and gives access to mapped addresses, for the pool's device and its
+ * peers. NOT_READY means missing memory that may appear: it tries a few
+ * more times with pauses, then reports out of memory. */
+mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk);
+mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+
+/* Both for parts, by address, with one call of access for neighbors. *mapped counts the mapped
+ * ones, and *calls the calls. Returns the last result. A part without access is mapped. */
+mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                size_t *mapped, uint64_t *calls);
+
+/* Unmaps parts from *first on, neighbors by one call. *first is then the first remaining one. */
+mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                  size_t *first, uint64_t *calls);
+
+/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted. Releases an unmapped one as if it had
+ * not been created. If the driver refuses, it stays as free memory. */
+mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
+                             mend_chunk **chunk);
+static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
+{
+    (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
+}
+
+/* Takes a free chunk out of the layout, with its mapping, for a transaction. */
+void mend_step_claim(mend_heap *heap, mend_chunk *chunk);
+
+/* The number of spans that overlap a chunk: each may be claimed, and be a run when it thaws. */
+size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk);
+
+/* The nodes to freeze chunks with this many spans in all, and to thaw them. */
+mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
+
+/* Of waits, those to freeze a chunk as it is now. */
+size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk);
+
+/* Claims the free memory of a mapped chunk, span by span. Each keeps its waits. The nodes were
+ * promised. */
+void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
+
+/* Ends that, for a completely mapped chunk. */
+void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
+
+/* Retries the mapping of a frozen chunk, and thaws the chunk if it succeeds. Runs for its spans
+ * were promised. */
+mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
+
+/* The result if a restore was refused. */
+mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
+
+/* The reserved plus the device's free memory is the effective limit: available memory, pressure,
+ * plans and chunk sizes follow it. To ask the driver costs 5 us. Read under `state` alone, too. */
+
+/* Forgets the device's free memory. The limit applies. */
+static inline void mend_effective_limit_forget(mend_heap *heap)
+{
+    heap->effective_limit = (mend_effective_limit){0};
+}
+
+/* Called when a search begins: asks if there is no answer, if it is old, or if half of the free
+ * memory then is taken. A driver scope is open. */
+void mend_effective_limit_begin_search(mend_heap *heap);
+
+/* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
+void mend_effective_limit_learn(mend_heap *heap);
+
+/* Refused memory may be there by now: the driver decides. A driver scope is open. */
+void mend_effective_limit_forget_refusal(mend_heap *heap);
+
+/* Access for n devices costs the driver n times as much, so a pool names only devices in use. */
+
+/* Empty records of retired mappings, and the devices: the pool's own, and those of the config. */
+void mend_map_init(mend_heap *heap);
+
+/* The size of the neighboring mappings from *chunk on. Moves *chunk behind them. */
+uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access);
+
+/* Lets the device access all memory of the pool, imported memory and existing mappings included. No
+ * driver scope is open. After a failure some mappings may be accessible, and new ones will not be.
+ * MEND_ERROR_OUT_OF_MEMORY. */
+mend_result mend_access_add(mend_heap *heap, int device);
+
 /* ---- exchange.c ------------------------------------------------------------------------------ */
 
 /* All work of the context is done, and the program has promised not to launch any meanwhile. The
@@ -100,63 +167,6 @@ mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluste
  * exchange of memory. MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to. After
  * a failure of the driver some blocks may be unmapped. */
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
-
-/* ---- freeze.c -------------------------------------------------------------------------------- */
-
-/* The number of spans that overlap a chunk: each may be claimed, and be a run when it thaws. */
-size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk);
-
-/* The nodes to freeze chunks with this many spans in all, and to thaw them. */
-mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
-
-/* Of waits, those to freeze a chunk as it is now. */
-size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk);
-
-/* Claims the free memory of a mapped chunk, span by span. Each keeps its waits. The nodes were
- * promised. */
-void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
-
-/* Ends that, for a completely mapped chunk. */
-void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
-
-/* Retries the mapping of a frozen chunk, and thaws the chunk if it succeeds. Runs for its spans
- * were promised. */
-mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk);
-
-/* The result if a restore was refused. */
-mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
-
-/* Retries are never in a transaction. */
-
-/* In an open scope: retries the deferred work of the kinds from `first` to `last`. `asking`: as for
- * mend_retire_flush. Notes no failure. */
-void mend_retry_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
-                      uint32_t asking);
-
-/* The same up to a kind, if there is any besides retired mappings, most of which only wait. */
-static inline void mend_retry(mend_heap *heap, mend_deferred_kind last, uint32_t asking)
-{
-    if (mend_deferred_any(&heap->chunks.deferred, last)) {
-        mend_retry_these(heap, MEND_DEFERRED_RESTORE, last, asking);
-    }
-}
-
-/* The begin of a call: opens a driver scope, and retries deferred work. */
-static inline mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
-{
-    MEND_TRY(mend_driver_scope_open(heap, scope));
-    mend_retry(heap, MEND_DEFERRED_MAPPING, MEND_STREAM_UNKNOWN);
-    return MEND_OK;
-}
-
-/* The mappings of live blocks alone. Returns the first failure. */
-mend_result mend_retry_restores(mend_heap *heap);
-
-/* All, without a scope. Opens one if there is any. */
-void mend_retry_all(mend_heap *heap);
-
-/* The same for a thread that holds `state` alone, if no other thread holds `grow`. */
-void mend_retry_ends(mend_heap *heap);
 
 /* ---- grow.c ---------------------------------------------------------------------------------- */
 
@@ -191,11 +201,7 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* ---- retire.c -------------------------------------------------------------------------------- */
 
-/* Their nodes, and reserves them for so many mappings. False if malloc fails. */
-static inline void mend_retire_init(mend_heap *heap)
-{
-    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
-}
+/* Frees their records, and reserves them for so many mappings. False if malloc fails. */
 static inline void mend_retire_clear(mend_heap *heap)
 {
     mend_slab_clear(&heap->retire.nodes);
@@ -221,12 +227,6 @@ bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk);
 bool mend_retire_end_copies(mend_heap *heap, mend_stream stream);
 bool mend_retire_copies_have_ended(const mend_heap *heap);
 
-/* For a chunk that is mapped at a scratch address which the driver does not unmap, or which copies
- * may still use. Usually that mapping retires. But if copies may still write to memory of the
- * device, the chunk stays there, as free memory that waits for their end, and its claimed mapping
- * retires instead. The caller reserved nodes for both. */
-void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address);
-
 /*
  * Unmaps retired mappings whose fences have passed. Polls first, and records events for those
  * without a fence, so that a later call can unmap them. Refused mappings stay retired, and count as
@@ -243,6 +243,11 @@ mend_retired *mend_retire_next(const mend_retired *retired);
 /* A retired mapping that still maps the chunk. NULL: none. */
 mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle);
 
+/* After a failed transaction parts lose their chunks: claimed ones return to their places, and
+ * created ones are released, unless the driver did not unmap them. The caller reserved nodes for
+ * each. */
+void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count);
+
 /* The retired mapping that contains the address. NULL: none. */
 mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
 
@@ -250,56 +255,37 @@ mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
  * chunk is empty. The caller reserved nodes of the layout for a chunk. No driver call. */
 void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
 
-/* ---- steps.c --------------------------------------------------------------------------------- */
+/* Retries are never in a transaction. */
 
-/* Maps a chunk at an address, and gives access to mapped addresses, for the pool's device and its
- * peers. NOT_READY means missing memory that may appear: it tries a few
- * more times with pauses, then reports out of memory. */
-mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk);
-mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+/* In an open scope: retries the deferred work of the kinds from `first` to `last`. `asking`: as for
+ * mend_retire_flush. Notes no failure. */
+void mend_retry_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                      uint32_t asking);
 
-/* Both for parts, by address, with one call of access for neighbors. *mapped counts the mapped
- * ones, and *calls the calls. Returns the last result. A part without access is mapped. */
-mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                size_t *mapped, uint64_t *calls);
-
-/* Unmaps parts from *first on, neighbors by one call. *first is then the first remaining one. */
-mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                  size_t *first, uint64_t *calls);
-
-/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted. Releases an unmapped one as if it had
- * not been created. If the driver refuses, it stays as free memory. */
-mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
-                             mend_chunk **chunk);
-static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
+/* The same up to a kind, if there is any besides retired mappings, most of which only wait. */
+static inline void mend_retry(mend_heap *heap, mend_deferred_kind last, uint32_t asking)
 {
-    (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
+    if (mend_deferred_any(&heap->chunks.deferred, last)) {
+        mend_retry_these(heap, MEND_DEFERRED_RESTORE, last, asking);
+    }
 }
 
-/* Takes a free chunk out of the layout, with its mapping, for a transaction. And parts lose their
- * chunks: claimed ones return to their places, and created ones are released, unless the driver did
- * not unmap them. The caller reserved nodes for each. */
-void mend_step_claim(mend_heap *heap, mend_chunk *chunk);
-void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count);
-
-/* The reserved plus the device's free memory is the effective limit: available memory, pressure,
- * plans and chunk sizes follow it. To ask the driver costs 5 us. Read under `state` alone, too. */
-
-/* Forgets the device's free memory. The limit applies. */
-static inline void mend_effective_limit_forget(mend_heap *heap)
+/* The begin of a call: opens a driver scope, and retries deferred work. */
+static inline mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
 {
-    heap->effective_limit = (mend_effective_limit){0};
+    MEND_TRY(mend_driver_scope_open(heap, scope));
+    mend_retry(heap, MEND_DEFERRED_MAPPING, MEND_STREAM_UNKNOWN);
+    return MEND_OK;
 }
 
-/* Called when a search begins: asks if there is no answer, if it is old, or if half of the free
- * memory then is taken. A driver scope is open. */
-void mend_effective_limit_begin_search(mend_heap *heap);
+/* The mappings of live blocks alone. Returns the first failure. */
+mend_result mend_retry_restores(mend_heap *heap);
 
-/* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
-void mend_effective_limit_learn(mend_heap *heap);
+/* All, without a scope. Opens one if there is any. */
+void mend_retry_all(mend_heap *heap);
 
-/* Refused memory may be there by now: the driver decides. A driver scope is open. */
-void mend_effective_limit_forget_refusal(mend_heap *heap);
+/* The same for a thread that holds `state` alone, if no other thread holds `grow`. */
+void mend_retry_ends(mend_heap *heap);
 
 /* ---- trim.c ---------------------------------------------------------------------------------- */
 

@@ -1,10 +1,12 @@
 /*
- * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
- * it. It is unmapped, in batches of neighbors, when that work has passed its fences. Only then can
- * its addresses be used again. Chunks that are released retire too, and so do mappings of other
- * processes' chunks. They are most of the list of deferred work (memory/chunk.h).
+ * Deferred work (memory/chunk.h), and its retries. Most of it is retired mappings: the old address
+ * of a moved chunk, still mapped because work in flight may use it. It is unmapped, in batches of
+ * neighbors, when that work has passed its fences. Only then can its addresses be used again.
+ * Chunks that are released retire too, and so do mappings of other processes' chunks.
  */
 #include "map/map.h"
+
+#include "layout/feature.h"
 
 #define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, deferred)
 
@@ -54,19 +56,6 @@ bool mend_retire_copies_have_ended(const mend_heap *heap)
     return mend_stamp_has_passed(&heap->streams, heap->retire.copies);
 }
 
-void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address)
-{
-    mend_waits waits = {.first = heap->retire.copies};
-    mend_space_take(&heap->space, address, chunk->size_bytes);
-    if (mend_retire_copies_have_ended(heap)) {
-        waits = (mend_waits){0};
-        mend_retire_mapping(heap, chunk, address, &waits);
-        return;
-    }
-    mend_retire_claim(heap, chunk);
-    mend_layout_attach(heap, chunk, zone, address, &waits);
-}
-
 mend_retired *mend_retire_first(const mend_heap *heap)
 {
     return RETIRED_OF(mend_deferred_from(&heap->chunks.deferred, MEND_DEFERRED_MAPPING, 0));
@@ -110,22 +99,6 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     }
 }
 
-/* During a capture nothing is unmapped: the graph may be recording the addresses. Nor while copies
- * may run: they use mappings of free memory and of blocks, freed or not. */
-static bool may_unmap(mend_heap *heap, uint32_t asking)
-{
-    bool is_captured = false;
-    if (!mend_retire_copies_have_ended(heap)) {
-        return false;
-    }
-    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
-    if (result != MEND_OK) {
-        mend_driver_work_around(heap, result);
-        return false;
-    }
-    return !is_captured;
-}
-
 /* The first idle mapping from `at` on. NULL: none. */
 static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 {
@@ -152,7 +125,15 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
     }
     mend_streams_poll(&heap->streams);
     mend_retired *at = find_idle(heap, mend_retire_first(heap));
-    if (at == NULL || !may_unmap(heap, asking)) {
+    /* Copies that run use mappings of free memory and of blocks, freed or not. */
+    if (at == NULL || !mend_retire_copies_have_ended(heap)) {
+        return;
+    }
+    /* Nor during a capture: the graph may be recording the addresses. */
+    bool is_captured = false;
+    const mend_result answer = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    mend_driver_work_around(heap, answer);
+    if (answer != MEND_OK || is_captured) {
         return;
     }
     while (at != NULL) {
@@ -175,6 +156,23 @@ mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
         at = mend_retire_next(at);
     }
     return at;
+}
+
+void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        mend_chunk *chunk = parts[i].chunk;
+        const uint64_t address = chunk != NULL ? chunk->claim.address : 0;
+        if (address != 0) {
+            chunk->claim.address = 0;
+            mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claim.waits);
+        } else if (parts[i].is_created && chunk->address == 0 &&
+                   mend_retire_holds(heap, chunk->memory.handle) == NULL) {
+            mend_step_undo_create(heap, chunk);
+        }
+        parts[i].chunk = NULL;
+        parts[i].is_created = false;
+    }
 }
 
 mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address)
@@ -205,4 +203,93 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
     forget(heap, retired);
     mend_retire_mapping(heap, chunk, present, &of_present);
     mend_layout_attach(heap, chunk, zone, address, &waits);
+}
+
+/* ---- retries --------------------------------------------------------------------------------- */
+
+/*
+ * A call that reaches the driver begins with a retry (mend_enter). Work that became possible
+ * meanwhile, after a wait or a free, is done by another. Refused work stays for the next retry.
+ * Each search for memory also unmaps retired mappings.
+ */
+
+/* Each span of the chunk may have been freed meanwhile, and then becomes a run. */
+static mend_result restore(mend_heap *heap, mend_chunk *chunk)
+{
+    const mend_layout_promise nodes = {.runs = mend_freeze_spans(heap, chunk)};
+    if (!mend_layout_promise_these(heap, &nodes)) {
+        return mend_no_host_memory("a mapping");
+    }
+    const mend_answer answer = mend_remap_chunk(heap, chunk);
+    mend_layout_end_promise(heap, &nodes);
+    return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
+}
+
+static mend_result retry_one(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
+{
+    if (deferred->kind == MEND_DEFERRED_RESTORE) {
+        return restore(heap, MEND_CONTAINER_OF(deferred, mend_chunk, deferred));
+    }
+    const uint32_t kind = 1u << deferred->kind;
+    for (int i = 0; i < MEND_FEATURES; i++) {
+        if ((mend_features[i].retries & kind) != 0) {
+            mend_features[i].retry(heap, deferred, asking);
+            return MEND_OK; /* the record may be gone */
+        }
+    }
+    assert(false);
+    return MEND_OK;
+}
+
+static mend_result retry_kinds(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                               uint32_t asking)
+{
+    mend_result result = MEND_OK;
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
+    for (mend_deferred_kind kind = first; kind <= last; kind++) {
+        uint64_t at = 0;
+        if (kind == MEND_DEFERRED_MAPPING) {
+            mend_retire_flush(heap, asking);
+            continue;
+        }
+        for (mend_deferred *deferred;
+             (deferred = mend_deferred_from(&heap->chunks.deferred, kind, at)) != NULL;) {
+            at = deferred->at + 1; /* later notes come behind */
+            mend_result one = retry_one(heap, deferred, asking);
+            result = result == MEND_OK ? one : result;
+        }
+    }
+    return result;
+}
+
+mend_result mend_retry_restores(mend_heap *heap)
+{
+    return retry_kinds(heap, MEND_DEFERRED_RESTORE, MEND_DEFERRED_RESTORE, MEND_STREAM_UNKNOWN);
+}
+
+void mend_retry_these(mend_heap *heap, mend_deferred_kind first, mend_deferred_kind last,
+                      uint32_t asking)
+{
+    const mend_thread_error noted = *mend_process_failure();
+    (void)retry_kinds(heap, first, last, asking);
+    *mend_process_failure() = noted; /* of the call, if of any */
+}
+
+void mend_retry_all(mend_heap *heap)
+{
+    mend_driver_scope scope;
+    if (mend_deferred_any(&heap->chunks.deferred, MEND_DEFERRED_GRAPHS) &&
+        mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        mend_retry(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
+        mend_driver_scope_close(heap, &scope);
+    }
+}
+
+void mend_retry_ends(mend_heap *heap)
+{
+    if (mend_mutex_try_lock(&heap->grow)) {
+        mend_cache_close(heap);
+        mend_retry_all(heap);
+        mend_heap_unlock_grow(heap);
+    }
 }

@@ -1,13 +1,108 @@
 /*
- * The steps of all transactions (grow.c, exchange.c, sleep and wake): memory is claimed or created,
- * and made usable at addresses. An undo unmaps, releases and restores it. And the part of the limit
- * that the device has: a limit may be the complete device, but contexts, other pools and other
- * programs hold a part, which changes. A pool that learnt it from the first refusal would have
- * filled the device with large chunks, partly used.
+ * The frame of a transaction, and the steps of all (grow.c, exchange.c, sleep and wake). Its frame:
+ * the driver scope, in which the context is current and the capture mode is set, the meaning of a
+ * failed call, and the locks of the heap. `state` alone is for calls that free mapped memory
+ * serves, both are to change mappings (layout/state.h has the data under each). While a thread
+ * holds both to change something, the front cache is closed, and so empty. Its steps: memory is
+ * claimed or created, and made usable at addresses. An undo unmaps, releases and restores it. A
+ * chunk of live blocks is frozen meanwhile. And the part of the limit that the device has: a limit
+ * may be the complete device, but contexts, other pools and other programs hold a part, which
+ * changes. A pool that learnt it from the first refusal would have filled the device with large
+ * chunks, partly used.
  */
 #include "map/map.h"
 
 #include "plan/constants.h"
+
+bool mend_driver_did(mend_heap *heap, mend_status status)
+{
+    heap->counters.driver_failures += status != MEND_DRIVER_OK;
+    return status == MEND_DRIVER_OK;
+}
+
+mend_result mend_driver_refused(mend_heap *heap, mend_answer answer)
+{
+    /* Calls that make memory usable may find that there is none. NOT_READY means the same. */
+    const bool is_lack_of_memory =
+        (answer.call == MEND_CALL_create || answer.call == MEND_CALL_map ||
+         answer.call == MEND_CALL_set_access) &&
+        (answer.status == MEND_DRIVER_OUT_OF_MEMORY || answer.status == MEND_DRIVER_NOT_READY);
+    (void)mend_driver_did(heap, answer.status);
+    return mend_refused(
+        heap->driver,
+        is_lack_of_memory ? MEND_ERROR_OUT_OF_MEMORY : mend_status_result(answer.status),
+        answer.call, answer.status, "%s failed", mend_driver_call_name(answer.call));
+}
+
+mend_result mend_driver_result(mend_heap *heap, mend_answer answer)
+{
+    return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, answer);
+}
+
+void mend_driver_work_around(mend_heap *heap, mend_result result)
+{
+    bool is_of_driver = result == MEND_ERROR_DRIVER || result == MEND_ERROR_DEVICE_LOST;
+    heap->counters.driver_failures += is_of_driver;
+}
+
+mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope)
+{
+    const mend_driver *driver = heap->driver;
+    scope->answer = MEND_ANSWER(context_push, driver->context_push(driver, heap->device.context));
+    if (scope->answer.status == MEND_DRIVER_OK) {
+        scope->mode = MEND_CAPTURE_MODE_RELAXED;
+        scope->answer =
+            MEND_ANSWER(exchange_capture_mode, driver->exchange_capture_mode(driver, &scope->mode));
+        if (scope->answer.status == MEND_DRIVER_OK) {
+            return MEND_OK;
+        }
+        driver->context_pop(driver);
+    }
+    return mend_driver_refused(heap, scope->answer);
+}
+
+void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope)
+{
+    const mend_driver *driver = heap->driver;
+    (void)mend_driver_did(heap, driver->exchange_capture_mode(driver, &scope->mode));
+    (void)mend_driver_did(heap, driver->context_pop(driver));
+}
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+void mend_heap_lock_all(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->grow);
+    mend_mutex_lock(&heap->state);
+    mend_cache_close(heap);
+}
+
+void mend_heap_lock_to_read(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->grow);
+    mend_heap_lock(heap);
+}
+
+void mend_heap_unlock_after_read(mend_heap *heap)
+{
+    mend_mutex_unlock(&heap->state);
+    mend_mutex_unlock(&heap->grow);
+}
+
+void mend_heap_unlock_grow(mend_heap *heap)
+{
+    mend_events_end_call(&heap->events);
+    mend_cache_open(heap, mend_budget_is_pressed(heap));
+    mend_mutex_unlock(&heap->grow);
+}
+
+void mend_heap_unlock_all(mend_heap *heap)
+{
+    mend_heap_unlock_grow(heap);
+    mend_heap_unlock(heap);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* How many times a call is repeated after NOT_READY, because some drivers find memory later: after
  * longer and longer pauses, without the lock. */
@@ -103,10 +198,19 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
     return MEND_DRIVER_OK;
 }
 
-/* Asks once in a search, when the answer is forgotten, and when it does not explain the refusal. */
-static void learn_from_refusal(mend_heap *heap, uint64_t size_bytes)
+mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
+                             mend_chunk **chunk)
 {
     mend_effective_limit *known = &heap->effective_limit;
+    mend_status status = mend_chunk_create(&heap->chunks, size_bytes, is_private, chunk);
+    mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
+    if (result == MEND_OK && known->is_refused && heap->chunks.reserved_bytes > known->bytes) {
+        mend_effective_limit_forget_refusal(heap);
+    }
+    if (result != MEND_ERROR_OUT_OF_MEMORY) {
+        return result;
+    }
+    /* Asks once in a search, when the answer is forgotten, and when it does not explain it. */
     if (!heap->shortage.device_is_asked || !known->is_known ||
         size_bytes <= heap->shortage.device_free_bytes) {
         mend_effective_limit_learn(heap);
@@ -115,20 +219,6 @@ static void learn_from_refusal(mend_heap *heap, uint64_t size_bytes)
         known->is_refused = true; /* as by a quota of the process */
         known->bytes = mend_min_u64(known->bytes, heap->chunks.reserved_bytes + size_bytes - 1);
         known->free_bytes = 0;
-    }
-}
-
-mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
-                             mend_chunk **chunk)
-{
-    mend_status status = mend_chunk_create(&heap->chunks, size_bytes, is_private, chunk);
-    mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
-    if (result == MEND_OK && heap->effective_limit.is_refused &&
-        heap->chunks.reserved_bytes > heap->effective_limit.bytes) {
-        mend_effective_limit_forget_refusal(heap);
-    }
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        learn_from_refusal(heap, size_bytes);
     }
     return result;
 }
@@ -143,21 +233,98 @@ void mend_step_claim(mend_heap *heap, mend_chunk *chunk)
     }
 }
 
-void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count)
+/* ---- frozen chunks --------------------------------------------------------------------------- */
+
+size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk)
 {
-    for (size_t i = 0; i < count; i++) {
-        mend_chunk *chunk = parts[i].chunk;
-        const uint64_t address = chunk != NULL ? chunk->claim.address : 0;
-        if (address != 0) {
-            chunk->claim.address = 0;
-            mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claim.waits);
-        } else if (parts[i].is_created && chunk->address == 0 &&
-                   mend_retire_holds(heap, chunk->memory.handle) == NULL) {
-            mend_step_undo_create(heap, chunk);
-        }
-        parts[i].chunk = NULL;
-        parts[i].is_created = false;
+    size_t count = 0;
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+        count++;
     }
+    return count;
+}
+
+/* A claimed span may be split at the edges of its chunk, and becomes a run when the chunk thaws. */
+mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans)
+{
+    mend_layout_promise nodes = mend_layout_nodes_for(heap, chunks);
+    nodes.spans += 2 * chunks;
+    nodes.runs += spans + 2 * chunks;
+    return nodes;
+}
+
+size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk)
+{
+    size_t count = 0;
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_zone *zone = &heap->zones[chunk->zone];
+    mend_run *run = mend_layout_run_from(zone, chunk->address);
+    for (; run != NULL && run->address < end; run = mend_layout_run_from(zone, mend_run_end(run))) {
+        count += mend_layout_count_waits(heap, run, mend_max_u64(chunk->address, run->address),
+                                         mend_min_u64(mend_run_end(run), end));
+    }
+    return count;
+}
+
+void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_zone *zone = &heap->zones[chunk->zone];
+    mend_chunk_freeze(&heap->chunks, chunk);
+    mend_run *run = mend_layout_run_from(zone, chunk->address);
+    while (run != NULL && run->address < end) {
+        const uint64_t from = mend_max_u64(chunk->address, run->address);
+        const uint64_t to = mend_min_u64(mend_span_end(mend_span_walk(run->first, from)), end);
+        mend_layout_claim_part(heap, run, from, to - from);
+        run = mend_layout_run_from(zone, to);
+    }
+}
+
+void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    mend_span *span = mend_heap_span_at(heap, chunk->address);
+    mend_chunk_thaw(&heap->chunks, chunk);
+    for (mend_span *next; span != NULL && span->address < end; span = next) {
+        next = span->next;
+        assert(!span->cached);
+        if (!span->live && span->run == NULL) {
+            assert(mend_layout_frozen_under(heap, span) == NULL); /* a claim ends when its chunk
+                                                                   * thaws */
+            mend_layout_end_claim(heap, span);
+        }
+    }
+}
+
+mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk)
+{
+    mend_chunks *chunks = &heap->chunks;
+    mend_status status = MEND_DRIVER_OK;
+    assert(chunk->address != 0);
+    assert(chunk->is_frozen);
+    assert(chunk->missing != MEND_MISSING_NOTHING);
+    if (chunk->missing == MEND_MISSING_MAPPING) {
+        status = mend_step_map(heap, chunk->address, chunk);
+        if (status != MEND_DRIVER_OK) {
+            return MEND_ANSWER(map, status);
+        }
+        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
+    }
+    status = mend_step_allow(heap, chunk->address, chunk->size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
+        mend_thaw_chunk(heap, chunk);
+    }
+    return MEND_ANSWER(set_access, status);
+}
+
+mend_result mend_remap_failed(mend_heap *heap, mend_answer answer)
+{
+    (void)mend_driver_did(heap, answer.status);
+    return mend_refused(heap->driver, mend_status_result(answer.status), answer.call, answer.status,
+                        "%u chunks of live blocks could not be mapped at their addresses: "
+                        "nothing is lost, and later calls try again",
+                        heap->chunks.missing_count);
 }
 
 /* ---- what the device can give ---------------------------------------------------------------- */
@@ -234,8 +401,9 @@ static void append(mend_heap *heap, int device)
     heap->allowed.devices[heap->allowed.count++] = device;
 }
 
-void mend_access_init(mend_heap *heap)
+void mend_map_init(mend_heap *heap)
 {
+    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
     heap->allowed.count = 0;
     append(heap, heap->config.device);
     for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {

@@ -12,16 +12,19 @@ static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
            (may_unmap && mend_layout_chunk_is_ready(heap, chunk, MEND_STREAM_UNKNOWN, 0));
 }
 
-/* Records and polls the fences of all streams, to find idle memory. Whether there is a capture,
- * during which nothing is unmapped. */
-static mend_result find_out(mend_heap *heap, uint32_t asking, bool *is_captured)
+/* Records and polls the fences of all streams, to find idle memory. Nothing may be unmapped during
+ * a capture. */
+static mend_result find_out(mend_heap *heap, uint32_t asking, bool *may_unmap)
 {
-    *is_captured = false;
+    bool is_captured = false;
+    *may_unmap = false;
     MEND_SLOTS_EACH(i, &heap->streams, 0) {
         MEND_TRY(mend_streams_close_epoch(&heap->streams, i));
     }
     mend_streams_poll(&heap->streams);
-    return mend_streams_find_capture(&heap->streams, asking, is_captured);
+    MEND_TRY(mend_streams_find_capture(&heap->streams, asking, &is_captured));
+    *may_unmap = !is_captured;
+    return MEND_OK;
 }
 
 /* Takes a chunk out of the layout. Its mapping retires, and the next flush unmaps it. False if
@@ -149,18 +152,17 @@ static uint64_t wanted_by_others(mend_heap *heap)
 mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uint64_t all_bytes,
                           bool *goes_on)
 {
-    bool is_captured = false;
+    bool may_unmap;
     bool is_released = false;
     uint64_t wants_bytes = 0;
     const uint64_t passes = heap->streams.passes;
-    mend_result result = find_out(heap, asking, &is_captured);
+    mend_result result = find_out(heap, asking, &may_unmap);
     if (result == MEND_OK && plan->lacking_bytes != 0) {
         /* A release for the limit alone frees memory of the device, too. */
         const uint64_t of_device = mend_min_u64(plan->lacking_bytes, plan->create_bytes);
         wants_bytes = wanted_by_others(heap);
         const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + wants_bytes);
-        const choice which = {
-            .bytes = bytes, .may_unmap = !is_captured, .is_own = true, .plan = plan};
+        const choice which = {.bytes = bytes, .may_unmap = may_unmap, .is_own = true, .plan = plan};
         uint64_t released_bytes = 0;
         uint64_t short_bytes = 0;
         const bool is_known = !heap->effective_limit.is_refused; /* else it may be less */
@@ -188,8 +190,8 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
 
 void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
 {
-    bool is_captured;
-    bool goes_on = find_out(heap, asking, &is_captured) == MEND_OK && !is_captured;
+    bool may_unmap;
+    bool goes_on = find_out(heap, asking, &may_unmap) == MEND_OK && may_unmap;
     for (mend_chunk *chunk = mend_chunk_from(&heap->chunks, from), *next;
          goes_on && chunk != NULL && chunk->address < end; chunk = next) {
         next = mend_chunk_next(chunk);
@@ -204,10 +206,9 @@ void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t as
 mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
                               uint64_t *given_bytes)
 {
-    bool is_captured;
+    bool may_unmap;
     const int share_types = heap->chunks.properties.share_types; /* of a new chunk */
-    mend_result result = find_out(heap, MEND_STREAM_UNKNOWN, &is_captured);
-    const bool may_unmap = result == MEND_OK && !is_captured;
+    mend_result result = find_out(heap, MEND_STREAM_UNKNOWN, &may_unmap);
     for (int gives = 0; gives <= 1; gives++) {
         mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
         for (size_t i = 0; i < count && at != NULL;) {
@@ -236,15 +237,6 @@ mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], si
     return heap->unlocking.lost != MEND_DRIVER_OK ? result : MEND_OK;
 }
 
-/* Before chunks are chosen. */
-static mend_result prepare(mend_heap *heap, choice *which)
-{
-    bool is_captured;
-    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &is_captured));
-    which->may_unmap = !is_captured;
-    return MEND_OK;
-}
-
 /* Releases the chosen chunks. */
 static mend_result trim(mend_heap *heap, const choice *which, uint64_t *released_bytes)
 {
@@ -265,7 +257,7 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes)
 {
     choice which = {.is_own = makes_room};
-    MEND_TRY(prepare(heap, &which));
+    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &which.may_unmap));
     which.bytes = bytes_above(heap, keep_bytes);
     return trim(heap, &which, released_bytes);
 }
@@ -274,7 +266,7 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
                                 mend_lack *lack)
 {
     choice which = {.is_own = true};
-    MEND_TRY(prepare(heap, &which));
+    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &which.may_unmap));
     mend_effective_limit_learn(heap);
     const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
@@ -300,20 +292,6 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
     return MEND_OK;
 }
 
-/* Notes the time, above 0, in all empty chunks that have none. Whether one has been idle since
- * `until_ns` or before. */
-static bool note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns)
-{
-    bool any = false;
-    assert(now_ns > 0 && until_ns <= now_ns);
-    mend_chunk *at = mend_chunk_empty_at_least(chunks, 0, 0);
-    for (; at != NULL; at = mend_chunk_empty_next(at)) {
-        at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
-        any |= at->idle_since_ns <= until_ns;
-    }
-    return any;
-}
-
 mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_bytes,
                              uint64_t *released_bytes)
 {
@@ -321,11 +299,17 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
     uint64_t until_ns = now_ns > unused_ns ? now_ns - unused_ns : 0;
     assert(unused_ns > 0);
     *released_bytes = 0;
-    if (!note_idle(&heap->chunks, now_ns, until_ns)) {
+    bool any = false;
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
+    for (; at != NULL; at = mend_chunk_empty_next(at)) {
+        at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
+        any |= at->idle_since_ns <= until_ns;
+    }
+    if (!any) {
         return MEND_OK;
     }
     choice which = {.idle_until_ns = until_ns};
-    MEND_TRY(prepare(heap, &which));
+    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &which.may_unmap));
     which.bytes = bytes_above(heap, keep_bytes);
     return trim(heap, &which, released_bytes);
 }
