@@ -67,14 +67,14 @@ MAY_CALL = {
     "pwritev": re.compile(r"vmm/sim/fresh\.c$"),
     "socketpair": re.compile(r"vmm/sim/\w+\.c$"),
     # Chunks that pass to other processes. The first export opens the socket.
-    "getrandom": re.compile(r"vmm/share/server\.c$"),
+    "getrandom": re.compile(r"vmm/share/socket\.c$"),
     "socket": re.compile(r"vmm/(?:base/system|share/\w+|sim/fabric)\.c$"),
-    "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
-    "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
+    "bind": re.compile(r"vmm/(?:share/socket|sim/fabric)\.c$"),
+    "connect": re.compile(r"vmm/(?:share/socket|sim/fabric)\.c$"),
     "open": re.compile(
         r"vmm/(?:base/system|sim/fabric|sleep/keep)\.c$"),
-    "send": re.compile(r"vmm/share/fetch\.c$"),
-    "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
+    "send": re.compile(r"vmm/share/socket\.c$"),
+    "sendmsg": re.compile(r"vmm/(?:share/socket|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.
     "mkostemp": re.compile(r"vmm/sleep/keep\.c$"),
     "pwrite": re.compile(

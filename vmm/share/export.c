@@ -1,6 +1,6 @@
 /*
- * Exports: live blocks, and committed pages of a range, that other processes can import, by file,
- * by fabric handles, or in both ways. Invariants, checked by the validation:
+ * Exports and mend_export: live blocks, and committed pages of a range, that other processes can
+ * import, by file, by fabric handles, or in both ways. Invariants, checked by the validation:
  * - an export is of one live block, or of committed pages that follow each other, which are marked,
  *   and have one export.
  * - the chunks of an export are pinned once for it, and count it in each of its ways.
@@ -15,11 +15,19 @@
 
 #include "base/system.h"
 #include "map/map.h"
+#include "pool/pool.h"
 #include "share/share.h"
+
+/* The memory of an export: a live block, or committed pages that follow each other. */
+typedef struct extent {
+    mend_span *first; /* the block, or the first page: the others follow it */
+    uint64_t address;
+    uint64_t size_bytes;
+} extent;
 
 typedef struct exported {
     mend_tree_node by_address;
-    mend_extent what;
+    extent what;
     bool is_in[MEND_EXPORT_WAYS]; /* the ways in which it is exported: one at least */
     mend_published published;     /* in the process, while it is exported by file */
     mend_shared_chunk by_file[];  /* for each chunk, then */
@@ -31,7 +39,7 @@ MEND_TREE_ORDER(compare_addresses, exported, by_address, what.address);
 #define CHUNKS_OF_EACH(type, chunk, heap, what)                                                    \
     MEND_CHUNKS_EACH(type, chunk, heap, (what)->address, end_of(what))
 
-static uint64_t end_of(const mend_extent *what)
+static uint64_t end_of(const extent *what)
 {
     return what->address + what->size_bytes;
 }
@@ -46,14 +54,14 @@ static exported *find(const mend_heap *heap, uint64_t address)
 }
 
 /* Marks the block, or each page. */
-static void mark(const mend_extent *what, bool is_exported)
+static void mark(const extent *what, bool is_exported)
 {
     for (mend_span *at = what->first; at != NULL && at->address < end_of(what); at = at->next) {
         at->is_exported = is_exported;
     }
 }
 
-static size_t count_chunks(const mend_heap *heap, const mend_extent *what)
+static size_t count_chunks(const mend_heap *heap, const extent *what)
 {
     size_t count = 0;
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
@@ -63,7 +71,7 @@ static size_t count_chunks(const mend_heap *heap, const mend_extent *what)
 }
 
 /* An export begins in the mapping of its first chunk. */
-static exported *make(const mend_heap *heap, const mend_extent *what)
+static exported *make(const mend_heap *heap, const extent *what)
 {
     const size_t count = count_chunks(heap, what);
     const mend_chunk *first = mend_chunk_at(&heap->chunks, what->address);
@@ -135,31 +143,7 @@ static mend_result export_chunks(mend_heap *heap, const exported *export, mend_e
     return result;
 }
 
-static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
-{
-    const int types = heap->config.share_types;
-    const mend_status refusal = heap->chunks.fabric_refusal;
-    if (way == MEND_EXPORT_BY_FABRIC && refusal != MEND_DRIVER_OK) {
-        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "the driver refused memory with fabric handles (%s): an IMEX channel "
-                            "may be missing",
-                            heap->driver->status_name(heap->driver, refusal));
-    }
-    if (way == MEND_EXPORT_BY_FABRIC) {
-        return mend_failure(
-            MEND_ERROR_NOT_SUPPORTED,
-            "the pool's memory has no fabric handles: create the pool with "
-            "mend_pool_config.shareable = MEND_SHAREABLE_FABRIC, on a device that has them");
-    }
-    return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                        types == MEND_SHARE_NONE
-                            ? "the pool's memory cannot leave the process: create the pool with "
-                              "mend_pool_config.shareable, on a device that can"
-                            : "the device cannot share memory by file descriptors: use "
-                              "MEND_EXPORT_FABRIC");
-}
-
-static mend_result check_way(const mend_heap *heap, const mend_extent *what, mend_export_way way)
+static mend_result check_way(const mend_heap *heap, const extent *what, mend_export_way way)
 {
     bool can_export = true;
     bool is_private = false; /* some of it, in a pool whose chunks can be shared */
@@ -168,29 +152,36 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
         is_private = is_private || (chunk->memory.share_types == MEND_SHARE_NONE &&
                                     heap->chunks.properties.share_types != MEND_SHARE_NONE);
     }
-    if (!can_export) {
-        return is_private ? mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                                         "mend_export: mend_prepare_checkpoint has made the memory "
-                                         "at 0x%llx private",
-                                         (unsigned long long)what->address)
-                          : cannot_export(heap, way);
+    if (can_export) {
+        return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
     }
-    return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
-}
-
-static void publish(const mend_heap *heap, exported *export)
-{
-    size_t i = 0;
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        export->by_file[i++] = (mend_shared_chunk){chunk->file, chunk->size_bytes};
+    if (is_private) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "mend_export: mend_prepare_checkpoint has made the memory at 0x%llx "
+                            "private",
+                            (unsigned long long)what->address);
     }
-    mend_share_publish(&export->published);
+    const mend_status refusal = heap->chunks.fabric_refusal;
+    if (way == MEND_EXPORT_BY_FABRIC && refusal != MEND_DRIVER_OK) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "the driver refused memory with fabric handles (%s): an IMEX channel "
+                            "may be missing",
+                            heap->driver->status_name(heap->driver, refusal));
+    }
+    return mend_failure(
+        MEND_ERROR_NOT_SUPPORTED,
+        way == MEND_EXPORT_BY_FABRIC
+            ? "the pool's memory has no fabric handles: create the pool with "
+              "mend_pool_config.shareable = MEND_SHAREABLE_FABRIC, on a device that has them"
+        : heap->config.share_types == MEND_SHARE_NONE
+            ? "the pool's memory cannot leave the process: create the pool with "
+              "mend_pool_config.shareable, on a device that can"
+            : "the device cannot share memory by file descriptors: use MEND_EXPORT_FABRIC");
 }
 
 /* In a further way if *added is the export already. Files or handles of the chunks come first,
  * which can fail. Then the chunks are pinned, the block is marked, and importers may ask for it. */
-static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way way,
-                       exported **added)
+static mend_result add(mend_heap *heap, const extent *what, mend_export_way way, exported **added)
 {
     const bool is_first = *added == NULL;
     exported *export = is_first ? make(heap, what) : *added;
@@ -217,68 +208,157 @@ static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way
     }
     export->is_in[way] = true;
     if (way == MEND_EXPORT_BY_FILE) {
-        publish(heap, export);
+        size_t i = 0;
+        CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
+            export->by_file[i++] = (mend_shared_chunk){chunk->file, chunk->size_bytes};
+        }
+        mend_share_publish(&export->published);
     }
     *added = export;
     return MEND_OK;
 }
 
-/* The export in a way, a new one if there is none. */
-static mend_result find_or_add(mend_heap *heap, const mend_extent *what, mend_export_way way,
-                               exported **export)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
-    *export = find(heap, what->address);
-    if (*export != NULL && (*export)->is_in[way]) {
-        return MEND_OK;
-    }
-    MEND_TRY(check_way(heap, what, way));
-    return add(heap, what, way, export);
-}
+/* ---- mend_export ------------------------------------------------------------------------------
+ */
 
-bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found)
+/* All pages are committed. Pages that are exported already must be in one export that has all of
+ * them. */
+static mend_result find_pages(const mend_heap *heap, uint64_t range, uint64_t address,
+                              uint64_t size_bytes, extent *what)
 {
-    const exported *export = find(heap, address);
-    if (export != NULL) {
-        *found = export->what;
+    const uint64_t last = address + size_bytes - 1;
+    if (last < address || heap->ranges.around(heap, last) != range) {
+        return mend_failure(
+            MEND_ERROR_INVALID_ARGUMENT, "%llu bytes at 0x%llx are not in the range 0x%llx",
+            (unsigned long long)size_bytes, (unsigned long long)address, (unsigned long long)range);
     }
-    return export != NULL;
-}
-
-mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token)
-{
-    exported *export;
-    MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FILE, &export));
-    mend_share_write_token(&export->published, token);
+    bool any_exported = false;
+    uint64_t end = address;
+    while (end <= last) {
+        const mend_span *page = heap->ranges.page_at(heap, end);
+        if (page == NULL) {
+            return mend_failure(MEND_ERROR_DOUBLE_FREE,
+                                "the page at 0x%llx is not committed, and is not exported",
+                                (unsigned long long)end);
+        }
+        any_exported |= page->is_exported;
+        end = mend_span_end(page);
+    }
+    extent pages = {.first = heap->ranges.page_at(heap, address)};
+    pages.address = pages.first->address;
+    pages.size_bytes = end - pages.address;
+    const exported *export = any_exported ? find(heap, pages.address) : NULL;
+    if (any_exported && (export == NULL || end > end_of(&export->what))) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "some of the pages at 0x%llx are exported already, with other "
+                            "pages or without; a page is in one export",
+                            (unsigned long long)address);
+    }
+    *what = export != NULL ? export->what : pages;
     return MEND_OK;
 }
 
-mend_result mend_exports_description_size(const mend_heap *heap, const mend_extent *what,
-                                          size_t *size_bytes)
+/* The block or pages of an export of `size_bytes` from the pointer on. Of a range one page at
+ * least: 0 names a pointer alone. */
+static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size_bytes,
+                             extent *what)
 {
-    const exported *export = find(heap, what->address);
-    const bool is_there = export != NULL && export->is_in[MEND_EXPORT_BY_FABRIC];
-    MEND_TRY(is_there ? MEND_OK : check_way(heap, what, MEND_EXPORT_BY_FABRIC));
-    *size_bytes = mend_description_size(count_chunks(heap, what));
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    const uint64_t range = heap->ranges.around(heap, address);
+    mend_span *span = NULL;
+    if (range != 0) {
+        return find_pages(heap, range, address, size_bytes > 0 ? size_bytes : 1, what);
+    }
+    if (size_bytes > 0) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                            "%p lies in no range of this pool; a block is exported as a whole, "
+                            "without size_bytes",
+                            pointer);
+    }
+    MEND_TRY(mend_block_around(heap, address, &span));
+    if (span->chunk == NULL) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "mend_export: the block at 0x%llx is passed through to the driver; "
+                            "cudaIpcGetMemHandle exports it",
+                            (unsigned long long)span->address);
+    }
+    *what = (extent){.first = span, .address = span->address, .size_bytes = span->size_bytes};
     return MEND_OK;
 }
 
-mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description)
+static void describe(const mend_heap *heap, const exported *export, void *description)
 {
-    exported *export;
     size_t i = 0;
-    MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export));
-    const mend_description head = {.number = export->published.number,
-                                   .all = export->published.all};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         mend_described_chunk described = {.size_bytes = chunk->size_bytes};
         memcpy(described.handle, chunk->memory.fabric, sizeof(described.handle));
         mend_description_write_chunk(description, i++, &described);
     }
-    mend_description_write_head(description, &head);
+    mend_description_write_head(description, &(mend_description){.number = export->published.number,
+                                                                 .all = export->published.all});
+}
+
+/* Finds the block or pages, and the size of its token. Exports it if that fits, unless that is
+ * done, or fails if the caller does not ask for the size. An export is of the whole, or there is
+ * none. */
+static mend_result export_it(mend_pool *pool, const void *pointer,
+                             const mend_export_options *options, void *token, size_t capacity_bytes,
+                             size_t *token_bytes, uint64_t *offset_bytes)
+{
+    mend_heap *heap = &pool->heap;
+    const bool by_fabric = options->kind == MEND_EXPORT_FABRIC;
+    const mend_export_way way = by_fabric ? MEND_EXPORT_BY_FABRIC : MEND_EXPORT_BY_FILE;
+    extent what = {.first = NULL};
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
+    MEND_TRY(find_what(heap, pointer, options->size_bytes, &what));
+    const size_t needed_bytes = by_fabric ? mend_description_size(count_chunks(heap, &what))
+                                          : (size_t)MEND_EXPORT_TOKEN_BYTES;
+    const bool fits = needed_bytes <= capacity_bytes;
+    exported *export = find(heap, what.address);
+    const bool is_there = export != NULL && export->is_in[way];
+    if (!is_there && (by_fabric || fits)) {
+        MEND_TRY(check_way(heap, &what, way));
+    }
+    if (!fits && token_bytes == NULL) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "mend_export: the token has %llu bytes, and the array has %llu",
+                            (unsigned long long)needed_bytes, (unsigned long long)capacity_bytes);
+    }
+    if (fits) {
+        MEND_TRY(is_there ? MEND_OK : add(heap, &what, way, &export));
+        if (by_fabric) {
+            describe(heap, export, token);
+        } else {
+            mend_share_write_token(&export->published, token);
+        }
+    }
+    if (token_bytes != NULL) {
+        *token_bytes = needed_bytes;
+    }
+    if (offset_bytes != NULL) {
+        *offset_bytes = (uint64_t)(uintptr_t)pointer - what.address;
+    }
     return MEND_OK;
 }
+
+mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_options *options,
+                        void *token, size_t capacity_bytes, size_t *token_bytes,
+                        uint64_t *offset_bytes)
+{
+    mend_export_options all = MEND_EXPORT_OPTIONS_INIT;
+    MEND_INVALID_IF(pool == NULL || pointer == NULL ||
+                        (token == NULL && (capacity_bytes > 0 || token_bytes == NULL)),
+                    "mend_export: pool, pointer or token is NULL");
+    MEND_TRY(mend_pool_read_struct(options, "mend_export_options", &all, sizeof(all)));
+    MEND_INVALID_IF(all.kind != MEND_EXPORT_SOCKET && all.kind != MEND_EXPORT_FABRIC,
+                    "mend_export_options.kind is no mend_export_kind");
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all(
+        pool, export_it(pool, pointer, &all, token, capacity_bytes, token_bytes, offset_bytes));
+}
+
+/* ---- the end ----------------------------------------------------------------------------------
+ */
 
 static void end(mend_heap *heap, exported *export)
 {
@@ -315,8 +395,7 @@ uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_ex
     const uint64_t end = chunk->address + chunk->size_bytes;
     MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
         count += chunk->address != 0 && (way == MEND_EXPORT_WAYS || export->is_in[way]) &&
-                 export->what.address < end &&
-                 chunk->address < export->what.address + export->what.size_bytes;
+                 export->what.address < end && chunk->address < end_of(&export->what);
     }
     return count;
 }
@@ -338,32 +417,25 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
     return (is_by_file || is_by_fabric) && export->published.all.count == count;
 }
 
-/* The spans that are marked for it: the block, or each page. 0: one is not. */
-static uint64_t count_marked(const mend_extent *what)
-{
-    uint64_t count = 0;
-    uint64_t end = what->address;
-    for (const mend_span *at = what->first; at != NULL && end < end_of(what); at = at->next) {
-        if (!at->live || !at->is_exported || at->address != end) {
-            return 0;
-        }
-        end = mend_span_end(at);
-        count++;
-    }
-    return end == end_of(what) ? count : 0;
-}
-
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
 {
     uint64_t end = 0;
     MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
-        const uint64_t count = count_marked(&export->what);
-        if (count == 0 || count > marked || export->what.address < end ||
-            !names_its_chunks(heap, export)) {
+        const extent *what = &export->what;
+        if (what->address < end || !names_its_chunks(heap, export)) {
             return false;
         }
-        marked -= count;
-        end = end_of(&export->what);
+        end = what->address;
+        for (const mend_span *at = what->first; at != NULL && end < end_of(what); at = at->next) {
+            if (!at->live || !at->is_exported || at->address != end || marked == 0) {
+                return false;
+            }
+            end = mend_span_end(at);
+            marked--;
+        }
+        if (end != end_of(what)) {
+            return false;
+        }
     }
     return mend_tree_is_valid(&heap->exports) && marked == 0;
 }

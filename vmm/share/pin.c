@@ -35,20 +35,17 @@ static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size
                                                                                          : NULL;
 }
 
-static bool is_mapped(const mend_heap *heap, uint64_t address, uint64_t end)
-{
-    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, end) {
-        address = chunk->address <= address ? chunk->address + chunk->size_bytes : address;
-    }
-    return address >= end;
-}
-
 static mend_result add(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
     const uint64_t end = address + size_bytes;
     assert(mend_mutex_is_held(&heap->grow));
     assert(end > address);
-    if (!is_mapped(heap, address, end)) {
+    uint64_t mapped_end = address;
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, end) {
+        const bool is_next = chunk->address <= mapped_end;
+        mapped_end = is_next ? chunk->address + chunk->size_bytes : mapped_end;
+    }
+    if (mapped_end < end) {
         const mend_span *block = mend_heap_block_at(heap, address);
         if (block != NULL && block->chunk == NULL && end <= mend_span_end(block)) {
             return mend_failure(MEND_ERROR_NOT_SUPPORTED,
@@ -99,23 +96,17 @@ static mend_result remove_pin(mend_heap *heap, uint64_t address, uint64_t size_b
     return MEND_OK;
 }
 
-/* Not looked for in a chunk without pins: the validation of spans finds a block in one chunk that
- * does not pin it. */
-static uint64_t blocks_at(const mend_heap *heap, const mend_chunk *chunk)
-{
-    uint64_t blocks = 0;
-    const bool may_hold = chunk->address != 0 && chunk->pins > 0;
-    const mend_span *span = may_hold ? mend_heap_span_at(heap, chunk->address) : NULL;
-    for (; span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
-        blocks += span->in_one_chunk && span->chunk == chunk;
-    }
-    return blocks;
-}
-
+/* Blocks in one chunk are not looked for in a chunk without pins: the validation of spans finds one
+ * that does not pin it. */
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
 {
-    uint64_t pins = blocks_at(heap, chunk);
+    uint64_t pins = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
+    const bool may_hold = chunk->address != 0 && chunk->pins > 0;
+    const mend_span *span = may_hold ? mend_heap_span_at(heap, chunk->address) : NULL;
+    for (; span != NULL && span->address < end; span = span->next) {
+        pins += span->in_one_chunk && span->chunk == chunk;
+    }
     MEND_TREE_EACH(const pinned_range, range, by_address, &heap->pins.ranges) {
         bool covers = chunk->address != 0 && range->address < end &&
                       chunk->address < range->address + range->size_bytes;

@@ -113,7 +113,7 @@ const char *mend_description_read(const void *bytes, size_t size_bytes, mend_des
 /* A chunk of a sound description. */
 mend_described_chunk mend_description_chunk(const void *bytes, size_t at);
 
-/* ---- fetch.c --------------------------------------------------------------------------------- */
+/* ---- socket.c -------------------------------------------------------------------------------- */
 
 /* The receiver of the chunks. `begin` is called once, then `take` for each chunk in order, which
  * does not keep the file. A result that is not MEND_OK ends the conversation. */
@@ -132,8 +132,6 @@ typedef struct mend_share_taker {
  */
 mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
                              const mend_share_taker *taker);
-
-/* ---- server.c -------------------------------------------------------------------------------- */
 
 /*
  * The exporter's side: the exports of the process, and the thread that serves them.
@@ -203,59 +201,14 @@ void mend_imports_retry(mend_heap *heap, mend_deferred *deferred, uint32_t askin
 
 /* NULL: there is none. */
 mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name);
-mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address);
-
-/*
- * Maps the chunks of an import, whose fields but the addresses are set, adds it to the heap, which
- * then owns it, and releases the handles. Calls the driver. After a failure nothing is mapped, and
- * handles and import are the caller's. MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_ERROR_OUT_OF_MEMORY.
- */
-mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
-
-/* Takes over an import that is not needed: releases the handles, and frees the import. Calls the
- * driver, inside a scope of its own. */
-void mend_imports_discard(mend_heap *heap, mend_imported *import);
-
-/* Removes an import with its last use, and retires its mappings, which are idle after the stamp.
- * Then it unmaps idle mappings, inside an open scope. `asking` is the stream of the call. */
-mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
-                               uint32_t asking);
 
 /* ---- export.c -------------------------------------------------------------------------------- */
 
-/* The caller holds `state`, and to add an export `grow` too. */
-
-/* The memory of an export: a live block, or committed pages that follow each other. */
-typedef struct mend_extent {
-    mend_span *first; /* the block, or the first page: the others follow it */
-    uint64_t address;
-    uint64_t size_bytes;
-} mend_extent;
-
-/* Hooks of the feature (layout/feature.h). */
+/* The caller holds `state`. Hooks of the feature (layout/feature.h). */
 void mend_share_init(mend_heap *heap);
 void mend_share_give_back(mend_heap *heap, mend_ending *ending);
 void mend_share_clear(mend_heap *heap);
 void mend_share_statistics(const mend_heap *heap, mend_stats *stats);
-
-/* The export that contains an address. False: there is none. O(log exports). */
-bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found);
-
-/* Exports by file, unless it is exported already, and writes its token. It has an export as a
- * whole, or none. Calls the driver. `state` stays held. MEND_ERROR_NOT_SUPPORTED,
- * MEND_ERROR_SYSTEM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST:
- * nothing changed. */
-mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token);
-
-/* The size of the description. O(chunks of the block, or of the pages). MEND_ERROR_NOT_SUPPORTED:
- * there will be none. */
-mend_result mend_exports_description_size(const mend_heap *heap, const mend_extent *what,
-                                          size_t *size_bytes);
-
-/* Exports by fabric handles, unless it is exported already, and writes its description, which fits.
- * As above. Calls the driver. `state` stays held. MEND_ERROR_NOT_SUPPORTED,
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
-mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description);
 
 /* Ends the export of a marked block or page: all ways, and all pages of it. Cannot fail. No driver
  * call. */
