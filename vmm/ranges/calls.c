@@ -9,26 +9,33 @@
 #define LARGEST_RANGE_BYTES (UINT64_C(1) << 46)
 #define MOST_PAGES          (UINT64_C(1) << 26)
 
-/* Sets the default page and rounds the size. */
-static mend_result check_sizes(const mend_pool *pool, uint64_t *size_bytes, uint64_t *page_bytes)
+/* Reserves addresses. If the driver has none left, those that the pool does not use are freed
+ * first, also of idle chunks, which can move. */
+static mend_result reserve(mend_heap *heap, mend_range *range)
 {
-    const uint64_t device_page = pool->heap.device.granularity_bytes;
-    *page_bytes = *page_bytes != 0 ? *page_bytes : device_page;
-    if (*page_bytes % device_page != 0 || *page_bytes > LARGEST_RANGE_BYTES) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "mend_range_options.page_bytes is %llu, not a multiple of the device's "
-                         "page, %llu bytes",
-                         (unsigned long long)*page_bytes, (unsigned long long)device_page);
+    mend_space *space = &heap->range_space;
+    mend_status status = MEND_DRIVER_OUT_OF_MEMORY;
+    mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
+    for (int tries = 0; tries <= 1 && status == MEND_DRIVER_OUT_OF_MEMORY; tries++) {
+        if (tries == 1) {
+            mend_trim_between(heap, 0, UINT64_MAX, MEND_STREAM_UNKNOWN);
+            mend_space_trim(&heap->space, 0);
+        }
+        if (!mend_space_reserve_nodes(space, 1)) {
+            return mend_no_host_memory("a range");
+        }
+        status = mend_space_own(space, range->size_bytes, &range->address);
     }
-    if (*size_bytes == 0 || *size_bytes > LARGEST_RANGE_BYTES ||
-        (*size_bytes - 1) / *page_bytes >= MOST_PAGES) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "a range of %llu bytes is not possible; it has 1 to 2^46 bytes, in at "
-                         "most 2^26 pages (of %llu bytes)",
-                         (unsigned long long)*size_bytes, (unsigned long long)*page_bytes);
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        (void)mend_driver_did(heap, status);
+        return mend_refused(
+            heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve, status,
+            "no addresses are left for a range of %llu bytes; the pool's "
+            "blocks lie in %llu: create ranges before blocks, or set a "
+            "smaller address_reservation_bytes",
+            (unsigned long long)range->size_bytes, (unsigned long long)heap->space.address_bytes);
     }
-    *size_bytes = ((*size_bytes - 1) / *page_bytes + 1) * *page_bytes;
-    return MEND_OK;
+    return mend_driver_result(heap, MEND_ANSWER(reserve, status));
 }
 
 mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_range_options *given,
@@ -38,16 +45,49 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     MEND_TRY(mend_pool_read_struct(given, "mend_range_options", &options, sizeof(options)));
     MEND_TRY(mend_pool_needs_chunks(pool, "mend_range_create"));
-    const uint64_t requested_bytes = size_bytes;
-    MEND_TRY(check_sizes(pool, &size_bytes, &options.page_bytes));
-    MEND_TRY(mend_pool_enter_all(pool));
-    mend_result result = mend_ranges_create(&pool->heap, size_bytes, options.page_bytes, range);
+    const uint64_t device_page = pool->heap.device.granularity_bytes;
+    const uint64_t page = options.page_bytes != 0 ? options.page_bytes : device_page;
+    if (page % device_page != 0 || page > LARGEST_RANGE_BYTES) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "mend_range_options.page_bytes is %llu, not a multiple of the device's "
+                         "page, %llu bytes",
+                         (unsigned long long)page, (unsigned long long)device_page);
+    }
+    if (size_bytes == 0 || size_bytes > LARGEST_RANGE_BYTES ||
+        (size_bytes - 1) / page >= MOST_PAGES) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "a range of %llu bytes is not possible; it has 1 to 2^46 bytes, in at "
+                         "most 2^26 pages (of %llu bytes)",
+                         (unsigned long long)size_bytes, (unsigned long long)page);
+    }
+    const uint64_t page_count = (size_bytes - 1) / page + 1;
+    const uint64_t sleep_tag = mend_process_marks().sleep_tag;
+    mend_range *made = calloc(1, sizeof(*made) + (size_t)page_count * sizeof(mend_span *));
+    if (made == NULL) {
+        return mend_publish(mend_no_host_memory("a range"));
+    }
+    made->pool = pool;
+    made->size_bytes = page_count * page;
+    made->requested_bytes = size_bytes;
+    made->page_bytes = page;
+    made->tag = options.tag;
+    made->sleep_tag = sleep_tag != 0 ? sleep_tag : options.tag;
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        free(made);
+        return result;
+    }
+    mend_driver_scope scope;
+    result = mend_enter(&pool->heap, &scope);
     if (result == MEND_OK) {
-        (*range)->pool = pool;
-        (*range)->requested_bytes = requested_bytes;
-        (*range)->tag = options.tag;
-        const uint64_t sleep_tag = mend_process_marks().sleep_tag;
-        (*range)->sleep_tag = sleep_tag != 0 ? sleep_tag : options.tag;
+        result = reserve(&pool->heap, made);
+        mend_driver_scope_close(&pool->heap, &scope);
+    }
+    if (result == MEND_OK) {
+        mend_tree_insert(&pool->heap.ranges.by_address, &made->by_address);
+        *range = made;
+    } else {
+        free(made);
     }
     return mend_pool_leave_all(pool, result);
 }
@@ -107,91 +147,6 @@ static mend_result check_capture(mend_pool *pool, const char *call, mend_stream 
 
 /* ---- commit ---------------------------------------------------------------------------------- */
 
-/* The first frozen chunk there that belongs to no committed page. NULL: none. O(1) while nothing is
- * frozen. */
-static const mend_chunk *find_frozen(const mend_heap *heap, const mend_parts *parts)
-{
-    for (size_t i = 0; i < parts->count && heap->chunks.frozen_count > 0; i++) {
-        const mend_part *part = &parts->items[i];
-        for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, part->from);
-             chunk != NULL && chunk->address < part->end; chunk = mend_chunk_next(chunk)) {
-            const size_t page = mend_range_page_of(part->range, chunk->address);
-            if (chunk->is_frozen && part->range->pages[page] == NULL) {
-                return chunk;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* Says why a chunk of a page that was decommitted is still there. */
-static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk)
-{
-    if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY) {
-        return mend_no_host_memory("pages of a range");
-    }
-    if (!mend_retire_copies_have_ended(heap)) {
-        return mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
-                            "the page at 0x%llx has memory that a wake was to fill, and its copies "
-                            "may still run: mend_wake, or mend_trim with MEND_TRIM_WAIT, waits",
-                            (unsigned long long)chunk->address);
-    }
-    const bool is_lost = heap->unlocking.lost != MEND_DRIVER_OK;
-    return mend_failure(is_lost ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
-                        "the page at 0x%llx was decommitted while it slept or lacked its mapping, "
-                        "and the driver does not let its memory go",
-                        (unsigned long long)chunk->address);
-}
-
-/* Waits for a sleep that has just begun. Pages that were decommitted while they slept, or while a
- * sleep began, are collected before their addresses are used again. */
-static mend_result make_way(mend_heap *heap, const mend_parts *parts)
-{
-    if (find_frozen(heap, parts) == NULL) {
-        return MEND_OK;
-    }
-    mend_heap_unlock(heap);
-    mend_heap_lock_all(heap);
-    mend_retry_all(heap);
-    const mend_chunk *left = find_frozen(heap, parts);
-    const mend_result result = left != NULL ? not_given_back(heap, left) : MEND_OK;
-    mend_heap_unlock_grow(heap);
-    return result;
-}
-
-static mend_result commit_pages(mend_heap *heap, const mend_parts *parts, mend_stream stream)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    mend_result result = make_way(heap, parts);
-    const mend_parts_pages all = mend_parts_known(parts);
-    const uint64_t missing_bytes = all.pages.missing_bytes(&all.pages);
-    if (result != MEND_OK || missing_bytes == 0) {
-        return result;
-    }
-    mend_request request = {
-        .size_bytes = missing_bytes,
-        .alignment_bytes = MEND_GRANULE_BYTES,
-        .requested_bytes = missing_bytes,
-        .handle = stream,
-        .zone = MEND_ZONE_RANGE,
-        .pages = &all.pages,
-    };
-    mend_span *none = NULL;
-    result = mend_fallback_run(heap, &request, &none);
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        mend_events_refuse(heap, missing_bytes, stream);
-    }
-    return result;
-}
-
-static mend_result commit(mend_pool *pool, const char *call, const mend_parts *pages,
-                          mend_stream stream)
-{
-    MEND_TRY(check_capture(pool, call, stream));
-    MEND_TRY(mend_pool_take(pool));
-    return mend_pool_leave(pool, commit_pages(&pool->heap, pages, stream));
-}
-
 /* The pages that hold any of these bytes. */
 static mend_part pages_around(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
 {
@@ -201,45 +156,9 @@ static mend_part pages_around(mend_range *range, uint64_t offset_bytes, uint64_t
                        range->address + (last + 1) * page};
 }
 
-/* The pages that hold only these bytes. Bytes beyond the requested size do not count. */
-static mend_part pages_inside(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
-{
-    const uint64_t page = range->page_bytes;
-    const uint64_t end = offset_bytes + size_bytes;
-    const uint64_t from = range->address + (offset_bytes + page - 1) / page * page;
-    const uint64_t to =
-        end >= range->requested_bytes ? mend_range_end(range) : range->address + end / page * page;
-    return (mend_part){range, from, mend_max_u64(from, to)};
-}
-
-mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
-                              mend_stream stream)
-{
-    const char *call = "mend_range_commit";
-    MEND_TRY(check_bytes(call, range, offset_bytes, size_bytes, stream));
-    const mend_part part = pages_around(range, offset_bytes, size_bytes);
-    return commit(range->pool, call, &(mend_parts){&part, 1}, stream);
-}
-
 static int compare_parts(const void *first, const void *second)
 {
     return mend_compare_u64(((const mend_part *)first)->from, ((const mend_part *)second)->from);
-}
-
-/* Sorts the parts, and joins touching parts of one range. Returns how many are left. */
-static size_t join_parts(mend_part *parts, size_t count)
-{
-    size_t left = 1;
-    qsort(parts, count, sizeof(*parts), compare_parts);
-    for (size_t i = 1; i < count; i++) {
-        mend_part *last = &parts[left - 1];
-        if (parts[i].range == last->range && parts[i].from <= last->end) {
-            last->end = mend_max_u64(last->end, parts[i].end);
-        } else {
-            parts[left++] = parts[i];
-        }
-    }
-    return left;
 }
 
 static mend_range_part given_part(const mend_range_part *given, size_t part_bytes, size_t at)
@@ -252,7 +171,7 @@ static mend_range_part given_part(const mend_range_part *given, size_t part_byte
 mend_result mend_range_commit_all(const mend_range_part *given, size_t part_bytes,
                                   size_t part_count, mend_stream stream)
 {
-    const char *call = "mend_range_commit_all";
+    const char *call = "mend_range_commit";
     MEND_INVALID_IF((given == NULL && part_count > 0) ||
                         !mend_struct_size_is_whole(part_bytes, sizeof(mend_range_part)),
                     "mend_range_commit_all: parts is NULL, or part_bytes is not "
@@ -268,6 +187,7 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_byte
                         "mend_range_commit_all: the ranges are of several pools");
         pool = part.range->pool;
     }
+    MEND_TRY(check_capture(pool, call, stream));
     mend_part *parts = calloc(part_count, sizeof(*parts));
     if (parts == NULL) {
         return mend_publish(mend_no_host_memory("parts of ranges"));
@@ -276,10 +196,30 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_byte
         const mend_range_part part = given_part(given, part_bytes, i);
         parts[i] = pages_around(part.range, part.offset_bytes, part.size_bytes);
     }
-    const mend_parts pages = {parts, join_parts(parts, part_count)};
-    const mend_result result = commit(pool, call, &pages, stream);
+    qsort(parts, part_count, sizeof(*parts), compare_parts);
+    size_t count = 1; /* without parts of one range that touch the one before */
+    for (size_t i = 1; i < part_count; i++) {
+        mend_part *last = &parts[count - 1];
+        if (parts[i].range == last->range && parts[i].from <= last->end) {
+            last->end = mend_max_u64(last->end, parts[i].end);
+        } else {
+            parts[count++] = parts[i];
+        }
+    }
+    mend_result result = mend_pool_take(pool);
+    if (result == MEND_OK) {
+        const mend_parts pages = {parts, count};
+        result = mend_pool_leave(pool, mend_parts_commit(&pool->heap, &pages, stream));
+    }
     free(parts);
     return result;
+}
+
+mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
+                              mend_stream stream)
+{
+    const mend_range_part part = {range, offset_bytes, size_bytes};
+    return mend_range_commit_all(&part, sizeof(part), 1, stream);
 }
 
 /* ---- decommit -------------------------------------------------------------------------------- */
@@ -306,20 +246,9 @@ static bool reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t 
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* Makes a committed page free memory again, which is idle after the waits of its span. */
-static void free_page(mend_heap *heap, mend_range *range, size_t page)
-{
-    mend_span *span = range->pages[page];
-    assert(span->size_bytes == range->page_bytes);
-    range->pages[page] = NULL;
-    range->committed_bytes -= range->page_bytes;
-    mend_layout_count_free(heap, &heap->zones[span->zone], span);
-    mend_layout_free(heap, span);
-    mend_usage_note(heap);
-}
-
-/* The stream is found and the nodes are reserved, which may fail. Then page after page is freed,
- * which cannot. Fences come last, because they release `state`. */
+/* The stream is found and the nodes are reserved, which may fail. Then page after page is free
+ * memory again, idle after the waits of its span, which cannot. Fences come last, because they
+ * release `state`. */
 static mend_result decommit_pages(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                                   mend_stream stream)
 {
@@ -344,7 +273,12 @@ static mend_result decommit_pages(mend_heap *heap, mend_range *range, uint64_t f
             }
             mend_block_stamp(heap, span, users.first);
             mend_range_note_page(heap, &stretch, span);
-            free_page(heap, range, page);
+            assert(span->size_bytes == range->page_bytes);
+            range->pages[page] = NULL;
+            range->committed_bytes -= range->page_bytes;
+            mend_layout_count_free(heap, &heap->zones[span->zone], span);
+            mend_layout_free(heap, span);
+            mend_usage_note(heap);
             any = true;
         }
     }
@@ -358,6 +292,7 @@ static mend_result decommit_pages(mend_heap *heap, mend_range *range, uint64_t f
     return MEND_OK;
 }
 
+/* Of the pages that hold only these bytes. Bytes beyond the requested size do not count. */
 mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
                                 mend_stream stream)
 {
@@ -366,25 +301,13 @@ mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64
     MEND_TRY(check_capture(range->pool, call, stream));
     MEND_TRY(mend_pool_take_to_free(range->pool));
     mend_pool *pool = range->pool;
-    const mend_part part = pages_inside(range, offset_bytes, size_bytes);
-    mend_result result = part.from < part.end
-                             ? decommit_pages(&pool->heap, range, part.from, part.end, stream)
-                             : MEND_OK;
-    return mend_pool_leave(pool, result);
-}
-
-/* Whether none of the committed pages sleeps. */
-static mend_result check_awake(const mend_heap *heap, const mend_range *range, uint64_t from,
-                               uint64_t end)
-{
-    for (uint64_t at = from; at < end && heap->chunks.asleep_count > 0; at += range->page_bytes) {
-        const mend_span *span = range->pages[mend_range_page_of(range, at)];
-        if (span != NULL) {
-            MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes,
-                                           "mend_range_record_stream"));
-        }
-    }
-    return MEND_OK;
+    const uint64_t page = range->page_bytes;
+    const uint64_t end = offset_bytes + size_bytes;
+    const uint64_t from = range->address + (offset_bytes + page - 1) / page * page;
+    const uint64_t to =
+        end >= range->requested_bytes ? mend_range_end(range) : range->address + end / page * page;
+    return mend_pool_leave(pool, from < to ? decommit_pages(&pool->heap, range, from, to, stream)
+                                           : MEND_OK);
 }
 
 static mend_result record_pages(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
@@ -393,9 +316,16 @@ static mend_result record_pages(mend_heap *heap, mend_range *range, uint64_t fro
     assert(mend_mutex_is_held(&heap->state));
     uint32_t user = MEND_STREAM_UNKNOWN;
     MEND_TRY(mend_users_find_stream(heap, stream, 0, &user));
-    MEND_TRY(check_awake(heap, range, from, end));
-    const uint64_t bytes = end - from - mend_range_missing_bytes(range, from, end);
-    if (!mend_slab_reserve(mend_heap_wait_env(heap).nodes, (size_t)(bytes / range->page_bytes))) {
+    size_t count = 0;
+    for (uint64_t at = from; at < end; at += range->page_bytes) {
+        const mend_span *span = range->pages[mend_range_page_of(range, at)];
+        if (span != NULL) {
+            MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes,
+                                           "mend_range_record_stream"));
+            count++;
+        }
+    }
+    if (!mend_slab_reserve(mend_heap_wait_env(heap).nodes, count)) {
         return mend_no_host_memory("pages of a range");
     }
     for (uint64_t at = from; at < end; at += range->page_bytes) {
@@ -446,7 +376,8 @@ static mend_result destroy(mend_heap *heap, mend_range *range, mend_stream strea
                             (unsigned long long)range->address);
     }
     MEND_TRY(decommit_pages(heap, range, range->address, mend_range_end(range), stream));
-    mend_ranges_close(heap, range);
+    range->is_closed = true;
+    mend_defer(&heap->chunks.deferred, &range->deferred, MEND_DEFERRED_RANGE, range->address);
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
         mend_driver_scope_close(heap, &scope);

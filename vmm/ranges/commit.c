@@ -1,9 +1,10 @@
 /*
  * One try to commit pages of ranges, with the memory there is: where it is still mapped, from empty
- * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/heap.h).
+ * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/fallback.h).
  */
 #include <stdlib.h>
 
+#include "alloc/fallback.h"
 #include "alloc/heap.h"
 #include "layout/layout.h"
 #include "map/map.h"
@@ -13,9 +14,17 @@
  * next one because others took memory. The last one knows that. */
 enum { PLANS = 3 };
 
+/* The parts as the core knows them, with hooks of ranges. The core tries to commit them by
+ * mend_pages.commit. Memory that a try maps and cannot commit stays free memory, which a later try
+ * finds. No page is committed before all are. */
+typedef struct parts_pages {
+    mend_pages pages;
+    const mend_parts *parts;
+} parts_pages;
+
 static const mend_parts *parts_of(const mend_pages *pages)
 {
-    return MEND_CONTAINER_OF(pages, const mend_parts_pages, pages)->parts;
+    return MEND_CONTAINER_OF(pages, const parts_pages, pages)->parts;
 }
 
 /* Bytes of the parts that are not committed. */
@@ -48,7 +57,7 @@ static bool contain(const mend_pages *pages, uint64_t address)
     return address >= part->from && address < part->end;
 }
 
-/* ---- where all pages are mapped ------------------------------------------------------------- */
+/* ---- where all pages are mapped -------------------------------------------------------------- */
 
 /* The run around a page that is not committed. NULL: part of the page is not mapped, or pinned free
  * memory that a compaction claimed. */
@@ -73,102 +82,79 @@ static bool are_ready(mend_heap *heap, const mend_request *request, const mend_p
     return true;
 }
 
-/* Makes the stream wait for the last use of the pages' memory. Releases `state` if it queues a
- * wait, and says AGAIN then. */
-static mend_outcome order_stream(mend_heap *heap, const mend_request *request,
-                                 const mend_part *part)
-{
-    const mend_range *range = part->range;
-    MEND_MISSING_EACH(at, range, part->from, part->end) {
-        mend_result result = mend_layout_make_ready(heap, run_of(heap, range, at), at,
-                                                    range->page_bytes, request->stream);
-        if (result != MEND_OK) {
-            return mend_outcome_of(result);
-        }
-    }
-    return MEND_PLACED;
-}
-
-/* Each page is cut off the rest of its run. The first one of neighbors is cut out of the middle,
- * which leaves a run before it. Pages that are not mapped yet have no waits. */
-static void count_commit(mend_heap *heap, const mend_part *part, mend_layout_promise *nodes)
-{
-    const mend_range *range = part->range;
-    const uint64_t page_bytes = range->page_bytes;
-    mend_run *run = NULL;
-    uint64_t behind = 0;
-    MEND_MISSING_EACH(at, range, part->from, part->end) {
-        if (run == NULL || at - run->address >= run->size_bytes) {
-            run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
-        }
-        if (run != NULL && mend_run_end(run) - at >= page_bytes) {
-            nodes->waits += mend_layout_count_waits(heap, run, at, at + page_bytes);
-        }
-        nodes->spans += at == behind ? 1 : 2;
-        nodes->runs += at != behind;
-        behind = at + page_bytes;
-    }
-}
-
-/* Reserves nodes to commit mapped pages. O(pages and waits of their memory). False if malloc fails.
- */
+/* Reserves nodes to commit mapped pages. Each page is cut off the rest of its run. The first one of
+ * neighbors is cut out of the middle, which leaves a run before it. Pages that are not mapped yet
+ * have no waits. O(pages and waits of their memory). False if malloc fails. */
 static bool reserve_commit(mend_heap *heap, const mend_parts *parts)
 {
     mend_layout_promise nodes = {0};
     for (size_t i = 0; i < parts->count; i++) {
-        count_commit(heap, &parts->items[i], &nodes);
+        const mend_part *part = &parts->items[i];
+        const uint64_t page_bytes = part->range->page_bytes;
+        mend_run *run = NULL;
+        uint64_t behind = 0;
+        MEND_MISSING_EACH(at, part->range, part->from, part->end) {
+            if (run == NULL || at - run->address >= run->size_bytes) {
+                run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
+            }
+            if (run != NULL && mend_run_end(run) - at >= page_bytes) {
+                nodes.waits += mend_layout_count_waits(heap, run, at, at + page_bytes);
+            }
+            nodes.spans += at == behind ? 1 : 2;
+            nodes.runs += at != behind;
+            behind = at + page_bytes;
+        }
     }
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* Commits a page that is free memory in a run. The span keeps the waits of its memory. */
-static void take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream)
-{
-    const uint64_t address = mend_range_page_start(range, page);
-    mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], address);
-    assert(range->pages[page] == NULL);
-    mend_span *span = mend_layout_take(heap, run, address, range->page_bytes, 0);
-    mend_layout_count_alloc(heap, &heap->zones[span->zone], span, range->page_bytes, stream);
-    mend_usage_note(heap);
-    span->tag = range->tag;
-    span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
-    range->pages[page] = span;
-    range->committed_bytes += range->page_bytes;
-}
-
+/* Commits the missing pages, which are free memory in runs. Their spans keep the waits of their
+ * memory. */
 static void take_pages(mend_heap *heap, const mend_request *request, const mend_part *part)
 {
     mend_range *range = part->range;
+    const uint64_t page_bytes = range->page_bytes;
     mend_page_stretch stretch = {.kind = MEND_EVENT_COMMIT, .stream = request->handle};
     MEND_MISSING_EACH(at, range, part->from, part->end) {
-        const size_t page = mend_range_page_of(range, at);
-        take_page(heap, range, page, request->handle);
-        mend_range_note_page(heap, &stretch, range->pages[page]);
+        mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
+        mend_span *span = mend_layout_take(heap, run, at, page_bytes, 0);
+        mend_layout_count_alloc(heap, &heap->zones[span->zone], span, page_bytes, request->handle);
+        mend_usage_note(heap);
+        span->tag = range->tag;
+        span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
+        range->pages[mend_range_page_of(range, at)] = span;
+        range->committed_bytes += page_bytes;
+        mend_range_note_page(heap, &stretch, span);
     }
     mend_range_note_last(heap, &stretch);
 }
 
+/* Makes the stream wait for the last use of the pages' memory first. NOTHING: not all is mapped, or
+ * ready. AGAIN: it queued a wait, and released `state`. */
 static mend_outcome commit_mapped(mend_heap *heap, const mend_request *request)
 {
-    const mend_part *parts = parts_of(request->pages)->items;
-    const size_t count = parts_of(request->pages)->count;
+    const mend_parts *parts = parts_of(request->pages);
     assert(mend_mutex_is_held(&heap->state));
-    for (size_t i = 0; i < count; i++) {
-        if (!are_ready(heap, request, &parts[i])) {
+    for (size_t i = 0; i < parts->count; i++) {
+        if (!are_ready(heap, request, &parts->items[i])) {
             return MEND_NOTHING;
         }
     }
-    for (size_t i = 0; request->behind_wait != 0 && i < count; i++) {
-        mend_outcome outcome = order_stream(heap, request, &parts[i]);
-        if (outcome != MEND_PLACED) {
-            return outcome;
+    for (size_t i = 0; request->behind_wait != 0 && i < parts->count; i++) {
+        const mend_range *range = parts->items[i].range;
+        MEND_MISSING_EACH(at, range, parts->items[i].from, parts->items[i].end) {
+            mend_result result = mend_layout_make_ready(heap, run_of(heap, range, at), at,
+                                                        range->page_bytes, request->stream);
+            if (result != MEND_OK) {
+                return mend_outcome_of(result);
+            }
         }
     }
-    if (!reserve_commit(heap, parts_of(request->pages))) {
+    if (!reserve_commit(heap, parts)) {
         return mend_outcome_without_host_memory();
     }
-    for (size_t i = 0; i < count; i++) {
-        take_pages(heap, request, &parts[i]);
+    for (size_t i = 0; i < parts->count; i++) {
+        take_pages(heap, request, &parts->items[i]);
     }
     return MEND_PLACED;
 }
@@ -213,8 +199,7 @@ static range_gap next_gap(const mend_heap *heap, const mend_range *range, uint64
 
 struct offered {
     uint64_t size_bytes;
-    uint64_t from;  /* the number of the chunk at which the search goes on */
-    uint64_t first; /* of the first that the last plan picked. USED_UP: none */
+    uint64_t from; /* the number of the chunk at which the search goes on. USED_UP: none is left */
 };
 
 /* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
@@ -224,53 +209,32 @@ struct offer {
     struct offered *sizes;
     size_t count;
     size_t capacity;
-    bool is_gathered;
 };
 
-enum { FIRST_CAPACITY = 16 };
 #define USED_UP UINT64_MAX
 
-/* Frees host memory, and begins again. For after a plan that failed. */
+/* Frees host memory, and begins again. For after a plan that is not
+ * carried out. */
 static void clear_offer(struct offer *offer)
 {
     free(offer->sizes);
     *offer = (struct offer){0};
 }
 
-/* Offers the chunks of the last plan again, which is not carried out. */
-static void offer_again(struct offer *offer)
-{
-    for (size_t i = 0; i < offer->count; i++) {
-        struct offered *size = &offer->sizes[i];
-        size->from = size->first != USED_UP ? size->first : size->from;
-    }
-}
-
-/* False if malloc fails. */
-static bool add_size(struct offer *offer, uint64_t size_bytes)
-{
-    if (offer->count == offer->capacity) {
-        const size_t capacity = offer->capacity == 0 ? FIRST_CAPACITY : 2 * offer->capacity;
-        struct offered *sizes = realloc(offer->sizes, capacity * sizeof(*sizes));
-        if (sizes == NULL) {
-            return false;
-        }
-        offer->sizes = sizes;
-        offer->capacity = capacity;
-    }
-    offer->sizes[offer->count++] = (struct offered){size_bytes, 0, USED_UP};
-    return true;
-}
-
-/* All sizes of empty chunks that a page of the request could have, the largest first. */
+/* All sizes of empty chunks that a page of the request could have, the largest first. False if
+ * malloc fails. */
 static bool gather(mend_heap *heap, uint64_t page_bytes, struct offer *offer)
 {
     const mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, page_bytes, UINT64_MAX);
-    for (; largest != NULL && add_size(offer, largest->size_bytes);
-         largest = mend_chunk_empty_at_most(&heap->chunks, largest->size_bytes - 1, UINT64_MAX)) {
+    while (largest != NULL) {
+        if (!mend_streams_grow(&offer->sizes, &offer->capacity, offer->count + 1,
+                               sizeof(offer->sizes[0]))) {
+            return false;
+        }
+        offer->sizes[offer->count++] = (struct offered){.size_bytes = largest->size_bytes};
+        largest = mend_chunk_empty_at_most(&heap->chunks, largest->size_bytes - 1, UINT64_MAX);
     }
-    offer->is_gathered = largest == NULL;
-    return offer->is_gathered;
+    return true;
 }
 
 /* The next chunk of one size that the plan may use. NULL: none. Skipped chunks stay skipped for
@@ -301,7 +265,6 @@ static uint64_t fill_page(mend_heap *heap, const mend_request *request, mend_pla
         while (size->size_bytes <= need_bytes &&
                (at = next_of(heap, request, plan, size)) != NULL) {
             mend_pick_add(plan, at);
-            size->first = size->first == USED_UP ? at->memory.number : size->first;
             size->from = at->memory.number + 1;
             need_bytes -= size->size_bytes;
         }
@@ -351,10 +314,7 @@ static bool find_plan(mend_heap *heap, const mend_request *request, const mend_r
     assert(contain(request->pages, gap.address));
     assert(contain(request->pages, gap.address + gap.size_bytes - 1));
     *plan = (mend_plan){.fixed_address = gap.address, .pages = request->pages};
-    for (size_t i = 0; i < offer->count; i++) {
-        offer->sizes[i].first = USED_UP;
-    }
-    if (offer->is_gathered || gather(heap, request->pages->largest_page_bytes, offer)) {
+    if (offer->count > 0 || gather(heap, request->pages->largest_page_bytes, offer)) {
         fill(heap, request, plan, range, gap, offer);
         plan->create_unit_bytes = range->page_bytes;
     } else {
@@ -367,7 +327,7 @@ static bool find_plan(mend_heap *heap, const mend_request *request, const mend_r
     return !plan->lacks_host_memory && is_within;
 }
 
-/* ---- mapping what is missing ---------------------------------------------------------------- */
+/* ---- mapping what is missing ----------------------------------------------------------------- */
 
 static bool has_addresses_for(const mend_heap *heap, range_gap gap)
 {
@@ -384,56 +344,32 @@ static bool has_addresses(const mend_heap *heap, const mend_part *part)
     return gap.size_bytes == 0;
 }
 
-/* Carries a plan out, if there is one. If the limit forbids new chunks, chunks that fit no page are
- * released, so that others can be created. *goes_on: there may be a plan now. */
-static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
-                              mend_plan *plan, struct offer *offer, bool *goes_on)
-{
-    mend_span *none = NULL;
-    *goes_on = false;
-    if (is_found) {
-        *goes_on = plan->create_bytes > 0; /* the pool may know now that the device has less */
-        mend_outcome outcome = mend_grow(heap, request, plan, &none);
-        if (outcome != MEND_PLACED) {
-            clear_offer(offer);
-        }
-        return outcome;
-    }
-    offer_again(offer);
-    if (plan->lacks_host_memory) {
-        return mend_outcome_without_host_memory();
-    }
-    mend_result result =
-        mend_trim_for(heap, request->stream, plan, mend_request_missing_bytes(request), goes_on);
-    return result == MEND_OK ? MEND_NOTHING : MEND_FAILED;
-}
-
-/* Maps the gap, or the beginning of it. An attempt that the driver did not let undo leaves a
+/* Maps the gap, or the beginning of it. If the limit forbids new chunks, chunks that fit no page
+ * are released, so that others can be created. An attempt that the driver did not let undo leaves a
  * mapping there: then there is no other one. */
 static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const mend_range *range,
                              range_gap gap, struct offer *offer)
 {
     mend_outcome outcome = MEND_NOTHING;
-    bool goes_on = true;
+    bool goes_on = true; /* there may be a plan now */
     for (int tries = 0;
          tries < PLANS && goes_on && outcome == MEND_NOTHING && has_addresses_for(heap, gap);
          tries++) {
         mend_plan plan;
-        bool is_found = find_plan(heap, request, range, gap, offer, &plan);
-        outcome = carry_out(heap, request, is_found, &plan, offer, &goes_on);
+        mend_span *none = NULL;
+        if (find_plan(heap, request, range, gap, offer, &plan)) {
+            goes_on = plan.create_bytes > 0; /* the pool may know now that the device has less */
+            outcome = mend_grow(heap, request, &plan, &none);
+        } else if (plan.lacks_host_memory) {
+            outcome = mend_outcome_without_host_memory();
+        } else if (mend_trim_for(heap, request->stream, &plan, mend_request_missing_bytes(request),
+                                 &goes_on) != MEND_OK) {
+            outcome = MEND_FAILED;
+        }
+        if (outcome != MEND_PLACED) {
+            clear_offer(offer);
+        }
         mend_plan_clear(&plan);
-    }
-    return outcome;
-}
-
-static mend_outcome fill_gaps(mend_heap *heap, const mend_request *request, const mend_part *part,
-                              struct offer *offer)
-{
-    range_gap gap = next_gap(heap, part->range, part->from, part->end);
-    mend_outcome outcome = MEND_PLACED;
-    while (outcome == MEND_PLACED && gap.size_bytes > 0) {
-        outcome = fill_gap(heap, request, part->range, gap, offer);
-        gap = next_gap(heap, part->range, gap.address, part->end);
     }
     return outcome;
 }
@@ -477,7 +413,12 @@ static mend_outcome commit(mend_heap *heap, const mend_request *request, bool ma
     }
     struct offer offer = {0};
     for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
-        outcome = fill_gaps(heap, request, &parts[i], &offer);
+        const mend_range *range = parts[i].range;
+        range_gap gap = next_gap(heap, range, parts[i].from, parts[i].end);
+        while (outcome == MEND_PLACED && gap.size_bytes > 0) {
+            outcome = fill_gap(heap, request, range, gap, &offer);
+            gap = next_gap(heap, range, gap.address, parts[i].end);
+        }
     }
     clear_offer(&offer);
     if (outcome == MEND_PLACED) {
@@ -486,16 +427,87 @@ static mend_outcome commit(mend_heap *heap, const mend_request *request, bool ma
     return outcome;
 }
 
-mend_parts_pages mend_parts_known(const mend_parts *parts)
+/* ---- the request ----------------------------------------------------------------------------- */
+
+/* The first frozen chunk there that belongs to no committed page. NULL: none. O(1) while nothing is
+ * frozen. */
+static const mend_chunk *find_frozen(const mend_heap *heap, const mend_parts *parts)
 {
-    mend_pages pages = {.commit = commit,
-                        .contain = contain,
-                        .missing_bytes = missing_bytes,
-                        .address = parts->items[0].range->address,
-                        .page_bytes = parts->items[0].range->page_bytes};
-    for (size_t i = 0; i < parts->count; i++) {
-        mend_raise_u64(&pages.largest_page_bytes, parts->items[i].range->page_bytes);
-        pages.other_ranges += i > 0 && parts->items[i].range != parts->items[i - 1].range;
+    for (size_t i = 0; i < parts->count && heap->chunks.frozen_count > 0; i++) {
+        const mend_part *part = &parts->items[i];
+        for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, part->from);
+             chunk != NULL && chunk->address < part->end; chunk = mend_chunk_next(chunk)) {
+            const size_t page = mend_range_page_of(part->range, chunk->address);
+            if (chunk->is_frozen && part->range->pages[page] == NULL) {
+                return chunk;
+            }
+        }
     }
-    return (mend_parts_pages){pages, parts};
+    return NULL;
+}
+
+/* Waits for a sleep that has just begun. Pages that were decommitted while they slept, or while a
+ * sleep began, are collected before their addresses are used again. Says why one is still there. */
+static mend_result make_way(mend_heap *heap, const mend_parts *parts)
+{
+    if (find_frozen(heap, parts) == NULL) {
+        return MEND_OK;
+    }
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    mend_retry_all(heap);
+    const mend_chunk *chunk = find_frozen(heap, parts);
+    mend_heap_unlock_grow(heap);
+    if (chunk == NULL) {
+        return MEND_OK;
+    }
+    if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY) {
+        return mend_no_host_memory("pages of a range");
+    }
+    if (!mend_retire_copies_have_ended(heap)) {
+        return mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
+                            "the page at 0x%llx has memory that a wake was to fill, and its copies "
+                            "may still run: mend_wake, or mend_trim with MEND_TRIM_WAIT, waits",
+                            (unsigned long long)chunk->address);
+    }
+    const bool is_lost = heap->unlocking.lost != MEND_DRIVER_OK;
+    return mend_failure(is_lost ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
+                        "the page at 0x%llx was decommitted while it slept or lacked its mapping, "
+                        "and the driver does not let its memory go",
+                        (unsigned long long)chunk->address);
+}
+
+mend_result mend_parts_commit(mend_heap *heap, const mend_parts *parts, mend_stream stream)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    MEND_TRY(make_way(heap, parts));
+    const mend_range *first = parts->items[0].range;
+    parts_pages all = {.pages = {.commit = commit,
+                                 .contain = contain,
+                                 .missing_bytes = missing_bytes,
+                                 .address = first->address,
+                                 .page_bytes = first->page_bytes},
+                       .parts = parts};
+    for (size_t i = 0; i < parts->count; i++) {
+        mend_raise_u64(&all.pages.largest_page_bytes, parts->items[i].range->page_bytes);
+        all.pages.other_ranges += i > 0 && parts->items[i].range != parts->items[i - 1].range;
+    }
+    const uint64_t bytes = missing_bytes(&all.pages);
+    if (bytes == 0) {
+        return MEND_OK;
+    }
+    mend_request request = {
+        .size_bytes = bytes,
+        .alignment_bytes = MEND_GRANULE_BYTES,
+        .requested_bytes = bytes,
+        .handle = stream,
+        .zone = MEND_ZONE_RANGE,
+        .pages = &all.pages,
+    };
+    mend_span *none = NULL;
+    const mend_result result = mend_fallback_run(heap, &request, &none);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        mend_events_refuse(heap, bytes, stream);
+    }
+    return result;
 }

@@ -123,71 +123,6 @@ void mend_ranges_clear(mend_heap *heap)
     }
 }
 
-/* If the driver has no addresses left, those that the pool does not use are freed first, also of
- * idle chunks, which can move. */
-static mend_result place(mend_heap *heap, mend_range *range)
-{
-    mend_space *space = &heap->range_space;
-    mend_status status = MEND_DRIVER_OUT_OF_MEMORY;
-    for (int tries = 0; tries <= 1 && status == MEND_DRIVER_OUT_OF_MEMORY; tries++) {
-        if (tries == 1) {
-            mend_trim_between(heap, 0, UINT64_MAX, MEND_STREAM_UNKNOWN);
-            mend_space_trim(&heap->space, 0);
-        }
-        if (!mend_space_reserve_nodes(space, 1)) {
-            return mend_no_host_memory("a range");
-        }
-        status = mend_space_own(space, range->size_bytes, &range->address);
-    }
-    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
-        (void)mend_driver_did(heap, status);
-        return mend_refused(
-            heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve, status,
-            "no addresses are left for a range of %llu bytes; the pool's "
-            "blocks lie in %llu: create ranges before blocks, or set a "
-            "smaller address_reservation_bytes",
-            (unsigned long long)range->size_bytes, (unsigned long long)heap->space.address_bytes);
-    }
-    return mend_driver_result(heap, MEND_ANSWER(reserve, status));
-}
-
-mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
-                               mend_range **range)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(page_bytes % heap->device.granularity_bytes == 0);
-    assert(size_bytes % page_bytes == 0);
-    const size_t page_count = (size_t)(size_bytes / page_bytes);
-    mend_range *made = calloc(1, sizeof(*made) + page_count * sizeof(mend_span *));
-    if (made == NULL) {
-        return mend_no_host_memory("a range");
-    }
-    made->size_bytes = size_bytes;
-    made->page_bytes = page_bytes;
-    mend_driver_scope scope;
-    mend_result result = mend_enter(heap, &scope);
-    if (result == MEND_OK) {
-        mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, MEND_STREAM_UNKNOWN);
-        result = place(heap, made);
-        mend_driver_scope_close(heap, &scope);
-    }
-    if (result != MEND_OK) {
-        free(made);
-        return result;
-    }
-    mend_tree_insert(&heap->ranges.by_address, &made->by_address);
-    *range = made;
-    return MEND_OK;
-}
-
-void mend_ranges_close(mend_heap *heap, mend_range *range)
-{
-    assert(range->committed_bytes == 0);
-    assert(!range->is_closed);
-    range->is_closed = true;
-    mend_defer(&heap->chunks.deferred, &range->deferred, MEND_DEFERRED_RANGE, range->address);
-}
-
 /* Its idle memory is unmapped. When it is empty, its addresses are freed. */
 void mend_ranges_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
@@ -200,27 +135,22 @@ void mend_ranges_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking
     }
 }
 
-/* Number of committed pages without a mapping after a failed sleep. */
-static uint64_t unmapped_pages(const mend_heap *heap)
-{
-    uint64_t count = 0;
-    const mend_span *last = NULL;
-    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-        const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
-        const mend_span *page = is_missing ? page_at(heap, chunk->address) : NULL;
-        count += page != NULL && page != last;
-        last = page != NULL ? page : last;
-    }
-    return count;
-}
-
 void mend_ranges_statistics(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
     assert(heap->ranges.by_address.count >= heap->chunks.deferred.count[MEND_DEFERRED_RANGE]);
     stats->ranges =
         heap->ranges.by_address.count - heap->chunks.deferred.count[MEND_DEFERRED_RANGE];
-    stats->unmapped_blocks += heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
+    if (heap->chunks.missing_count > 0) { /* committed pages without a mapping, by a failed sleep */
+        const mend_span *last = NULL;
+        MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+            const bool is_missing =
+                chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
+            const mend_span *page = is_missing ? page_at(heap, chunk->address) : NULL;
+            stats->unmapped_blocks += page != NULL && page != last;
+            last = page != NULL ? page : last;
+        }
+    }
     stats->range_free_bytes = mend_heap_free_in(heap, MEND_ZONE_RANGE);
     stats->range_bytes = pages->live_bytes;
     stats->peak_range_bytes = pages->peak_live_bytes;

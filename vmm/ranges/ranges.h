@@ -73,14 +73,6 @@ void mend_ranges_clear(mend_heap *heap);
 void mend_ranges_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
 void mend_ranges_statistics(const mend_heap *heap, mend_stats *stats);
 
-/* Reserves addresses. `size_bytes` is a multiple of `page_bytes`, which is one of the device's
- * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESS_SPACE. */
-mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
-                               mend_range **range);
-
-/* Closes a range without committed pages. No driver call. */
-void mend_ranges_close(mend_heap *heap, mend_range *range);
-
 /* ---- commit.c -------------------------------------------------------------------------------- */
 
 /* Pages of one range: the addresses from `from` to `end`, both at pages. */
@@ -96,13 +88,7 @@ typedef struct mend_parts {
     size_t count; /* at least 1 */
 } mend_parts;
 
-/* The same, as the core knows them, with hooks of ranges. The core tries to commit them by
- * mend_pages.commit. Memory that a try maps and cannot commit stays free memory, which a later try
- * finds. No page is committed before all are. */
-typedef struct mend_parts_pages {
-    mend_pages pages;
-    const mend_parts *parts;
-} mend_parts_pages;
-mend_parts_pages mend_parts_known(const mend_parts *parts);
+/* Commits the missing pages, all or none. The caller holds `state`, which is released meanwhile. */
+mend_result mend_parts_commit(mend_heap *heap, const mend_parts *parts, mend_stream stream);
 
 #endif
