@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "pool/pool.h"
+
 #define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_contents, by_address)
 #define COPY_BY_ROOM(node) MEND_CONTAINER_OF(node, mend_contents, by_room)
 
@@ -197,26 +199,6 @@ void mend_copies_take_own(mend_heap *heap, mend_contents *kept)
     }
 }
 
-static bool take_any(mend_heap *heap, mend_contents *kept)
-{
-    const mend_contents key = {.room_bytes = kept->host_bytes};
-    mend_tree_node *at = mend_tree_at_or_after(&heap->keeping.copies_by_room, &key.by_room);
-    mend_contents *best = at != NULL ? COPY_BY_ROOM(at) : NULL;
-    const bool is_found = best != NULL && fits(best, kept);
-    if (is_found) {
-        take_over(heap, kept, best);
-    }
-    return is_found;
-}
-
-/* Frees copies, so that new memory makes all of it no more than was ever needed. */
-static void make_room(mend_heap *heap, uint64_t size_bytes)
-{
-    const mend_keeping *keeping = &heap->keeping;
-    const uint64_t in_use = keeping->room_bytes - keeping->copies_bytes + size_bytes;
-    mend_copies_shrink(heap, keeping->most_bytes > in_use ? keeping->most_bytes - in_use : 0);
-}
-
 /* ---- taken ----------------------------------------------------------------------------------- */
 
 mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer)
@@ -237,14 +219,22 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves
         (unsigned long long)size_bytes);
 }
 
-/* For new memory all copies go if the host has no more. */
+/* New memory makes all of it no more than was ever needed: other copies go. All of them do if the
+ * host has no more. */
 mend_result mend_keep_take_room(mend_heap *heap, mend_contents *kept)
 {
     mend_keeping *keeping = &heap->keeping;
-    if (kept->host_bytes == 0 || kept->host != NULL || take_any(heap, kept)) {
+    if (kept->host_bytes == 0 || kept->host != NULL) {
         return MEND_OK;
     }
-    make_room(heap, kept->host_bytes);
+    const mend_contents key = {.room_bytes = kept->host_bytes};
+    mend_tree_node *at = mend_tree_at_or_after(&keeping->copies_by_room, &key.by_room);
+    if (at != NULL && fits(COPY_BY_ROOM(at), kept)) {
+        take_over(heap, kept, COPY_BY_ROOM(at));
+        return MEND_OK;
+    }
+    const uint64_t in_use = keeping->room_bytes - keeping->copies_bytes + kept->host_bytes;
+    mend_copies_shrink(heap, keeping->most_bytes > in_use ? keeping->most_bytes - in_use : 0);
     mend_result result = mend_keep_take_host(heap, kept->host_bytes, true, &kept->host);
     if (result == MEND_ERROR_OUT_OF_HOST_MEMORY && keeping->copies_bytes > 0) {
         mend_copies_shrink(heap, 0);
@@ -291,4 +281,18 @@ void mend_copies_trim(mend_heap *heap)
         }
     }
     mend_driver_scope_close(heap, &scope);
+}
+
+mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes)
+{
+    mend_driver_scope scope;
+    MEND_INVALID_IF(pool == NULL, "mend_set_backup_cache_limit: pool is NULL");
+    MEND_TRY(mend_pool_enter_all(pool));
+    mend_result result = mend_driver_scope_open(&pool->heap, &scope);
+    if (result == MEND_OK) {
+        pool->heap.keeping.copies_limit = most_bytes;
+        mend_copies_shrink(&pool->heap, most_bytes);
+        mend_driver_scope_close(&pool->heap, &scope);
+    }
+    return mend_pool_leave_all(pool, result);
 }

@@ -1,8 +1,10 @@
-/* Backups of sleeping chunks: which bytes, where, and their way there and back. */
+/* Backups of sleeping chunks: which bytes, where, their way there and back, and mend_read_backup.
+ */
 #include "sleep/sleep.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 
 #include "base/align.h"
 #include "base/system.h"
+#include "pool/pool.h"
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
@@ -41,20 +44,6 @@ int mend_keep_of(const mend_sleep_options *options, uint64_t tag)
     return options->rule_count == 0 ? MEND_BACKUP_HOST : MEND_STAY_RESIDENT;
 }
 
-/* Adds bytes to the last piece, or behind it. True if they are a new piece. */
-static bool add_part(mend_kept_piece *last, const mend_kept_piece *part)
-{
-    uint64_t end = last->offset_bytes + last->size_bytes;
-    assert(last->size_bytes == 0 || part->offset_bytes >= end);
-    if (last->size_bytes > 0 && part->backup == last->backup &&
-        part->offset_bytes - end < MEND_KEEP_GAP_BYTES) {
-        last->size_bytes = part->offset_bytes + part->size_bytes - last->offset_bytes;
-        return false;
-    }
-    *last = *part;
-    return true;
-}
-
 /* The pieces of a chunk: their number, and the pieces themselves unless `kept` is NULL. */
 static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *chunk,
                           const mend_span *first, mend_contents *kept)
@@ -68,15 +57,23 @@ static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *c
         mend_kept_piece part = {.offset_bytes = from - chunk->address,
                                 .size_bytes = to - from,
                                 .backup = span->live ? mend_keep_of(options, span->sleep_tag) : 0};
-        assert(part.backup != MEND_STAY_RESIDENT);
+        const uint64_t last_end = last.offset_bytes + last.size_bytes;
+        assert(part.backup != MEND_STAY_RESIDENT && part.offset_bytes >= last_end);
         if (kept != NULL && part.backup == MEND_DISCARD) {
             kept->dropped_bytes += part.size_bytes;
         }
-        if (part.backup == MEND_BACKUP_HOST || part.backup == MEND_BACKUP_FILE) {
-            count += add_part(&last, &part);
-            if (kept != NULL) {
-                kept->pieces[count - 1] = last;
-            }
+        if (part.backup != MEND_BACKUP_HOST && part.backup != MEND_BACKUP_FILE) {
+            continue;
+        }
+        if (count > 0 && part.backup == last.backup &&
+            part.offset_bytes - last_end < MEND_KEEP_GAP_BYTES) {
+            last.size_bytes = part.offset_bytes + part.size_bytes - last.offset_bytes;
+        } else {
+            last = part;
+            count++;
+        }
+        if (kept != NULL) {
+            kept->pieces[count - 1] = last;
         }
     }
     return count;
@@ -137,18 +134,6 @@ bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span)
     return mend_keep_piece_of(chunk->kept, from - chunk->address, end - from) != NULL;
 }
 
-bool mend_keep_has_all(const mend_span *span, uint64_t sleep)
-{
-    bool has = true;
-    for (const mend_chunk *chunk = span->chunk;
-         chunk != NULL && chunk->address < mend_span_end(span) && has;
-         chunk = mend_chunk_next(chunk)) {
-        has = mend_chunk_sleeps(chunk) && chunk->kept->sleep == sleep &&
-              mend_keep_has_part(chunk, span);
-    }
-    return has;
-}
-
 void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins)
 {
     const uint64_t one = begins ? 1 : UINT64_MAX; /* which is -1 */
@@ -173,19 +158,16 @@ static mend_result refused(const char *what, int error)
 /* Where the file system has no files without a name, one that loses its name at once. */
 static int open_named(const char *directory)
 {
-    static const char name[] = "/mend-sleep-XXXXXX";
-    size_t size = strlen(directory) + sizeof(name);
-    char *path = malloc(size);
-    if (path == NULL) {
-        errno = ENOMEM;
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof(path), "%s/mend-sleep-XXXXXX", directory);
+    if (length >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
         return -1;
     }
-    snprintf(path, size, "%s%s", directory, name);
     int descriptor = mend_file_keep(mkostemp(path, O_CLOEXEC));
     if (descriptor >= 0) {
         unlink(path);
     }
-    free(path);
     return descriptor;
 }
 
@@ -216,14 +198,10 @@ static mend_result open_file(const char *directory, mend_kept_file **file)
 static mend_result extend(mend_kept_file *file, uint64_t size_bytes)
 {
     const bool fits = mend_may_be_file_size(file->size_bytes + size_bytes);
-    int error = fits ? 0 : EFBIG;
-    while (fits &&
-           fallocate(file->descriptor, 0, (off_t)file->size_bytes, (off_t)size_bytes) != 0) {
-        error = errno;
-        if (error != EINTR) {
-            break;
-        }
-        error = 0;
+    int error = fits ? EINTR : EFBIG;
+    while (error == EINTR) {
+        const int done = fallocate(file->descriptor, 0, (off_t)file->size_bytes, (off_t)size_bytes);
+        error = done == 0 ? 0 : errno;
     }
     if (error != 0 && error != EOPNOTSUPP && error != ENOSYS) {
         return refused(fits ? "the file system has no space" : "a file cannot be so long", error);
@@ -268,37 +246,11 @@ typedef struct keeper {
     uint64_t staged_bytes; /* ... and its size. 0: nothing */
 } keeper;
 
-static mend_result begin(keeper *k, bool has_files, bool out, const char *directory)
-{
-    if (has_files && out) {
-        MEND_TRY(open_file(directory, &k->file));
-    }
-    for (int i = 0; i < 2 && has_files; i++) {
-        MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, out, &k->stages[i]));
-    }
-    mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
-    k->has_stream = status == MEND_DRIVER_OK;
-    return mend_driver_result(k->heap, MEND_ANSWER(stream_create, status));
-}
-
 static mend_result synchronize(keeper *k)
 {
     const mend_driver *driver = k->heap->driver;
     return mend_driver_result(
         k->heap, MEND_ANSWER(stream_synchronize, driver->stream_synchronize(driver, k->stream)));
-}
-
-static void end(keeper *k)
-{
-    const mend_driver *driver = k->heap->driver;
-    if (k->has_stream) {
-        (void)mend_retire_end_copies(k->heap, k->stream); /* after a failure they may run */
-        (void)mend_driver_did(k->heap, driver->stream_destroy(driver, k->stream));
-    }
-    for (int i = 0; i < 2; i++) {
-        mend_keep_drop_host(k->heap, k->stages[i]);
-    }
-    mend_sleep_file_leave(&k->file);
 }
 
 static mend_result copy(keeper *k, uint64_t to, uint64_t from, uint64_t size_bytes)
@@ -322,37 +274,26 @@ static mend_result write_staged(keeper *k)
                                              bytes, k->staged_at);
 }
 
-/* Copies bytes to a buffer while the other one is written. */
-static mend_result save_part(keeper *k, uint64_t address, uint64_t size_bytes, uint64_t at)
-{
-    MEND_TRY(synchronize(k)); /* the other buffer is full */
-    MEND_TRY(copy(k, address_of(k->stages[k->next_stage]), address, size_bytes));
-    MEND_TRY(write_staged(k));
-    k->staged_at = at;
-    k->staged_bytes = size_bytes;
-    k->next_stage = 1 - k->next_stage;
-    return MEND_OK;
-}
-
-/* Reads bytes to a buffer while the other one is copied. */
-static mend_result load_part(keeper *k, const mend_kept_file *file, uint64_t address,
-                             uint64_t size_bytes, uint64_t at)
-{
-    void *stage = k->stages[k->next_stage];
-    MEND_TRY(mend_sleep_file_pass(k->heap, file, NULL, stage, size_bytes, at));
-    MEND_TRY(synchronize(k)); /* from here on the other buffer can be read to */
-    k->next_stage = 1 - k->next_stage;
-    return copy(k, address, address_of(stage), size_bytes);
-}
-
 /* One piece, through the buffers. `file` is NULL to save. */
 static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece *piece,
                               const mend_kept_file *file)
 {
     for (uint64_t done = 0; done < piece->size_bytes; done += MEND_KEEP_STAGE_BYTES) {
         const uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
-        MEND_TRY(file == NULL ? save_part(k, address + done, bytes, piece->at + done)
-                              : load_part(k, file, address + done, bytes, piece->at + done));
+        const uint64_t at = piece->at + done;
+        void *stage = k->stages[k->next_stage];
+        if (file != NULL) { /* read to a buffer while the other one is copied */
+            MEND_TRY(mend_sleep_file_pass(k->heap, file, NULL, stage, bytes, at));
+            MEND_TRY(synchronize(k)); /* from here on the other buffer can be read to */
+            MEND_TRY(copy(k, address + done, address_of(stage), bytes));
+        } else {                      /* copied to a buffer while the other one is written */
+            MEND_TRY(synchronize(k)); /* the other buffer is full */
+            MEND_TRY(copy(k, address_of(stage), address + done, bytes));
+            MEND_TRY(write_staged(k));
+            k->staged_at = at;
+            k->staged_bytes = bytes;
+        }
+        k->next_stage = 1 - k->next_stage;
     }
     return MEND_OK;
 }
@@ -372,30 +313,37 @@ static mend_result take_room(keeper *k, mend_contents *kept)
     return mend_keep_take_room(k->heap, kept);
 }
 
-static mend_result pass(keeper *k, const mend_contents *kept, bool out)
+static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count, bool out,
+                            const char *directory)
 {
-    for (size_t i = 0; i < kept->piece_count; i++) {
-        const mend_kept_piece *piece = &kept->pieces[i];
-        const uint64_t address = kept->address + piece->offset_bytes;
-        const uint64_t host = address_of(kept->host) + piece->at;
-        MEND_TRY(piece->backup == MEND_BACKUP_FILE
-                     ? pass_piece(k, address, piece, out ? NULL : kept->file)
-                 : out ? copy(k, host, address, piece->size_bytes)
-                       : copy(k, address, host, piece->size_bytes));
+    bool has_files = false;
+    for (size_t i = 0; i < count; i++) {
+        has_files = has_files || parts[i].kept->file_bytes > 0;
     }
-    return MEND_OK;
-}
-
-static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count, bool out)
-{
+    if (has_files && out) {
+        MEND_TRY(open_file(directory, &k->file));
+    }
+    for (int i = 0; i < 2 && has_files; i++) {
+        MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, out, &k->stages[i]));
+    }
+    mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
+    k->has_stream = status == MEND_DRIVER_OK;
+    MEND_TRY(mend_driver_result(k->heap, MEND_ANSWER(stream_create, status)));
     for (size_t i = 0; i < count && out; i++) { /* before others take their memory */
         mend_copies_take_own(k->heap, parts[i].kept);
     }
     for (size_t i = 0; i < count; i++) {
-        if (out) {
-            MEND_TRY(take_room(k, parts[i].kept));
+        mend_contents *kept = parts[i].kept;
+        MEND_TRY(out ? take_room(k, kept) : MEND_OK);
+        for (size_t at = 0; at < kept->piece_count; at++) {
+            const mend_kept_piece *piece = &kept->pieces[at];
+            const uint64_t address = kept->address + piece->offset_bytes;
+            const uint64_t host = address_of(kept->host) + piece->at;
+            MEND_TRY(piece->backup == MEND_BACKUP_FILE
+                         ? pass_piece(k, address, piece, out ? NULL : kept->file)
+                     : out ? copy(k, host, address, piece->size_bytes)
+                           : copy(k, address, host, piece->size_bytes));
         }
-        MEND_TRY(pass(k, parts[i].kept, out));
     }
     MEND_TRY(synchronize(k));
     return write_staged(k);
@@ -405,14 +353,125 @@ mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t c
                            const char *directory)
 {
     keeper k = {.heap = heap};
-    bool has_files = false;
-    for (size_t i = 0; i < count; i++) {
-        has_files = has_files || parts[i].kept->file_bytes > 0;
+    const mend_result result = pass_all(&k, parts, count, out, directory);
+    if (k.has_stream) {
+        (void)mend_retire_end_copies(heap, k.stream); /* after a failure they may run */
+        (void)mend_driver_did(heap, heap->driver->stream_destroy(heap->driver, k.stream));
     }
-    mend_result result = begin(&k, has_files, out, directory);
-    if (result == MEND_OK) {
-        result = pass_all(&k, parts, count, out);
+    for (int i = 0; i < 2; i++) {
+        mend_keep_drop_host(heap, k.stages[i]);
     }
-    end(&k);
+    mend_sleep_file_leave(&k.file);
     return result;
+}
+
+/* ---- mend_read_backup ------------------------------------------------------------------------ */
+
+/* While bytes are copied, `state` is released. No driver call. */
+
+static mend_result not_there(uint64_t address, const char *why)
+{
+    return mend_failure(MEND_ERROR_INVALID_ARGUMENT, "mend_read_backup: the memory at 0x%llx %s",
+                        (unsigned long long)address, why);
+}
+
+/* How many of these awake bytes are of blocks with a copy: behind a block may be another one that
+ * never slept. */
+static uint64_t copied_bytes(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    const uint64_t end = address + size_bytes;
+    uint64_t at = address;
+    const mend_span *span = mend_heap_span_at(heap, address);
+    while (span != NULL && at < end && span->address <= at && span->live && span->has_copy) {
+        at = span->address + span->size_bytes;
+        span = span->next;
+    }
+    return mend_min_u64(at, end) - address;
+}
+
+/* Bytes that one piece has. */
+typedef struct backup_part {
+    const mend_contents *kept;
+    bool is_in_file;
+    uint64_t at; /* where in the host's memory or the file */
+    uint64_t size_bytes;
+} backup_part;
+
+/* Finds as much as one piece has: of the backup, or of the copy that a wake left. */
+static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                             backup_part *found)
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    if (chunk == NULL) {
+        return not_there(address, "is not of the pool");
+    }
+    const bool sleeps = mend_chunk_sleeps(chunk);
+    const mend_span *span = sleeps ? NULL : mend_heap_span_at(heap, address);
+    const bool has_copy = span != NULL && span->live && span->has_copy;
+    const mend_contents *kept = sleeps     ? chunk->kept
+                                : has_copy ? mend_copy_at(heap, address)
+                                           : NULL;
+    if (kept == NULL) {
+        return not_there(address, "does not sleep, and has no copy");
+    }
+    const mend_kept_piece *piece = mend_keep_piece_of(kept, address - kept->address, 1);
+    if (piece == NULL || (piece->backup == MEND_BACKUP_FILE && kept->file == NULL)) {
+        return not_there(address, "has no backup");
+    }
+    const uint64_t inside = address - kept->address - piece->offset_bytes;
+    const uint64_t bytes = mend_min_u64(size_bytes, piece->size_bytes - inside);
+    *found = (backup_part){.kept = kept,
+                           .is_in_file = piece->backup == MEND_BACKUP_FILE,
+                           .at = piece->at + inside,
+                           .size_bytes = sleeps ? bytes : copied_bytes(heap, address, bytes)};
+    return MEND_OK;
+}
+
+static mend_result find_backup(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                               const void **host)
+{
+    backup_part part;
+    MEND_TRY(find_part(heap, address, size_bytes, &part));
+    if (part.is_in_file || part.size_bytes < size_bytes) {
+        return mend_failure(
+            MEND_ERROR_NOT_SUPPORTED, "mend_read_backup: the backup of the memory at 0x%llx is %s",
+            (unsigned long long)address, part.is_in_file ? "in a file" : "in several places");
+    }
+    *host = (const unsigned char *)part.kept->host + part.at;
+    return MEND_OK;
+}
+
+static mend_result read_backup(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host)
+{
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
+    backup_part part;
+    for (uint64_t seen = 0; seen < size_bytes;
+         seen += part.size_bytes) { /* before any is written */
+        MEND_TRY(find_part(heap, address + seen, size_bytes - seen, &part));
+    }
+    for (uint64_t done = 0; done < size_bytes; done += part.size_bytes) {
+        unsigned char *to = (unsigned char *)host + done;
+        MEND_TRY(find_part(heap, address + done, size_bytes - done, &part));
+        if (part.is_in_file) {
+            MEND_TRY(
+                mend_sleep_file_pass(heap, part.kept->file, NULL, to, part.size_bytes, part.at));
+            continue;
+        }
+        mend_heap_unlock(heap);
+        memcpy(to, (const unsigned char *)part.kept->host + part.at, (size_t)part.size_bytes);
+        mend_heap_lock(heap);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_read_backup(mend_pool *pool, const void *address, uint64_t size_bytes, void *copy,
+                             const void **host)
+{
+    MEND_INVALID_IF(pool == NULL || (copy == NULL) == (host == NULL),
+                    "mend_read_backup: pool is NULL, or not one of copy and host is");
+    MEND_INVALID_IF(host != NULL && size_bytes == 0, "mend_read_backup: the size is 0");
+    const uint64_t at = (uint64_t)(uintptr_t)address;
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all(pool, host != NULL ? find_backup(&pool->heap, at, size_bytes, host)
+                                                  : read_backup(&pool->heap, at, size_bytes, copy));
 }

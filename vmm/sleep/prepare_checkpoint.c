@@ -5,15 +5,6 @@
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 
-/* Gives a chunk memory that no other process can know. All free memory was released before. */
-static mend_result make_chunk_private(mend_heap *heap, mend_chunk *chunk)
-{
-    mend_exchange_report done;
-    return mend_sleep_fits_limit(heap, chunk->size_bytes)
-               ? mend_exchange_memory(heap, chunk, NULL, 0, &done)
-               : MEND_ERROR_OUT_OF_MEMORY;
-}
-
 /* Memory that other processes can know, or might. */
 static bool is_shareable(const mend_chunk *chunk)
 {
@@ -59,7 +50,8 @@ static mend_result check(const mend_heap *heap)
     return MEND_OK;
 }
 
-/* Chunks come and go only under the grow lock, but other threads free blocks meanwhile. */
+/* Chunks get memory that no other process can know. All free memory was released before. Chunks
+ * come and go only under the grow lock, but other threads free blocks meanwhile. */
 static mend_result make_private(mend_heap *heap, mend_prepare_checkpoint_report *report)
 {
     mend_result result = check(heap);
@@ -69,7 +61,10 @@ static mend_result make_private(mend_heap *heap, mend_prepare_checkpoint_report 
         const uint64_t size_bytes = chunk->size_bytes;
         behind = chunk->address + size_bytes;
         if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
-            result = make_chunk_private(heap, chunk);
+            mend_exchange_report done;
+            result = mend_sleep_fits_limit(heap, size_bytes)
+                         ? mend_exchange_memory(heap, chunk, NULL, 0, &done)
+                         : MEND_ERROR_OUT_OF_MEMORY;
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
     }

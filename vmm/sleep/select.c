@@ -3,10 +3,12 @@
  * graphs, by the tag of the last block there. A committed page of a range counts as a block. And
  * how much has which tag.
  */
-#include "mend/mend_frameworks.h"
 #include "sleep/sleep.h"
 
 #include <stdlib.h>
+
+#include "base/align.h"
+#include "pool/pool.h"
 
 bool mend_is_tag_of(uint64_t tag, const uint64_t *tags, size_t tag_count)
 {
@@ -105,35 +107,6 @@ static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const cont
     return true;
 }
 
-static bool add(mend_selection *selection, const mend_sleep_options *options, mend_chunk *chunk,
-                const contents *held)
-{
-    mend_contents *kept = mend_keep_plan(options, chunk, held->first);
-    if (kept == NULL) {
-        return false;
-    }
-    kept->has_rule = held->has_rule;
-    selection->sleepers[selection->count++] = (mend_cluster){
-        .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk, .kept = kept};
-    selection->spans += held->spans;
-    return true;
-}
-
-static bool select_chunk(const mend_heap *heap, const mend_sleep_options *options,
-                         mend_chunk *chunk, mend_selection *selection)
-{
-    contents held = look_into(heap, options, chunk);
-    if (mend_chunk_sleeps(chunk)) {
-        selection->asleep_bytes += held.to_sleep_bytes;
-        return true;
-    }
-    bool is_asked = held.to_sleep_bytes > 0 || held.graphs_bytes > 0;
-    if (!is_asked || chunk->is_frozen || !can_sleep(heap, chunk, &held, selection)) {
-        return true;
-    }
-    return add(selection, options, chunk, &held);
-}
-
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection)
 {
@@ -145,10 +118,24 @@ mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *opti
     }
     for (mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;
          chunk = mend_chunk_next(chunk)) {
-        if (!select_chunk(heap, options, chunk, selection)) {
+        const contents held = look_into(heap, options, chunk);
+        const bool sleeps = mend_chunk_sleeps(chunk);
+        const bool is_asked = held.to_sleep_bytes > 0 || held.graphs_bytes > 0;
+        selection->asleep_bytes += sleeps ? held.to_sleep_bytes : 0;
+        if (sleeps || !is_asked || chunk->is_frozen || !can_sleep(heap, chunk, &held, selection)) {
+            continue;
+        }
+        mend_contents *kept = mend_keep_plan(options, chunk, held.first);
+        if (kept == NULL) {
             mend_selection_clear(heap, selection);
             return mend_no_host_memory("a sleep");
         }
+        kept->has_rule = held.has_rule;
+        selection->sleepers[selection->count++] = (mend_cluster){.address = chunk->address,
+                                                                 .size_bytes = chunk->size_bytes,
+                                                                 .chunk = chunk,
+                                                                 .kept = kept};
+        selection->spans += held.spans;
     }
     return MEND_OK;
 }
@@ -232,13 +219,22 @@ static mend_result list_tags(listing *l)
     return MEND_OK;
 }
 
-mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count)
+mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, size_t info_bytes,
+                                size_t capacity, size_t *count)
 {
-    listing l = {.heap = heap};
-    MEND_TRY(list_tags(&l));
-    *infos = l.infos;
-    *count = l.count;
-    return MEND_OK;
+    MEND_TRY(
+        mend_pool_check_array(pool, infos, info_bytes, capacity, count, "mend_get_sleep_tags"));
+    MEND_TRY(mend_pool_enter_all(pool));
+    listing l = {.heap = &pool->heap};
+    const mend_result result = list_tags(&l);
+    if (result == MEND_OK) {
+        *count = l.count;
+        for (size_t i = 0; l.count <= capacity && i < l.count; i++) {
+            mend_element_write(infos, info_bytes, i, &l.infos[i], sizeof(l.infos[i]));
+        }
+        free(l.infos);
+    }
+    return mend_pool_leave_all(pool, result);
 }
 
 mend_result mend_match_names(const mend_heap *heap, const mend_sleep_options *options,

@@ -1,5 +1,5 @@
 /*
- * A sleep, as a transaction: memory is copied or dropped, unmapped, and released.
+ * mend_sleep, as a transaction: memory is copied or dropped, unmapped, and released.
  *
  * Sleeping chunks keep their addresses, their place in the layout and their live blocks, and
  * have no memory. Invariants, checked by the validation:
@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/align.h"
 #include "base/words.h"
+#include "pool/pool.h"
 
 /* mend_sleep_options.keep_free: memory of sleeping blocks stays with the pool. */
 enum { KEEPS_ALL = 2 };
@@ -97,6 +99,21 @@ static void tell_driver(const mend_heap *heap, const mend_span *span, const mend
     heap->driver->note_asleep(heap->driver, from, end - from, what);
 }
 
+/* Whether all of the block fell asleep by this sleep, and every byte of it is kept. If not, its
+ * contents are dropped, and the block says so until one sleep has a backup of all of it. While a
+ * part of it sleeps, the program writes no other part. */
+static bool has_all(const mend_span *span, uint64_t sleep)
+{
+    bool has = true;
+    for (const mend_chunk *chunk = span->chunk;
+         chunk != NULL && chunk->address < mend_span_end(span) && has;
+         chunk = mend_chunk_next(chunk)) {
+        has = mend_chunk_sleeps(chunk) && chunk->kept->sleep == sleep &&
+              mend_keep_has_part(chunk, span);
+    }
+    return has;
+}
+
 /* Marks the blocks of a chunk with the fate of their contents, once all chunks of the call sleep.
  * Earlier backups there are no copies of it. Nor, for a block that sleeps for the first time, are
  * backups in the chunks where it stays awake. */
@@ -106,7 +123,7 @@ static void note_contents(const sleeping *s, const mend_cluster *at)
     MEND_SPANS_EACH(mend_span, span, s->heap, at) {
         const bool drops = span->live && mend_keep_of(s->options, span->sleep_tag) == MEND_DISCARD;
         span->contents_dropped =
-            drops || (span->contents_dropped && !mend_keep_has_all(span, s->heap->counters.sleeps));
+            drops || (span->contents_dropped && !has_all(span, s->heap->counters.sleeps));
         span->is_guarded = span->is_guarded && !drops;
         if (span->live && s->heap->driver->note_asleep != NULL) {
             tell_driver(s->heap, span, at);
@@ -165,6 +182,15 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     const size_t count = s->selection.count;
     size_t unmapped = 0;
     uint64_t calls = 0;
+    mend_layout_promise nodes = mend_freeze_nodes(heap, count, s->selection.spans);
+    nodes.waits = mend_layout_nodes_for(heap, 1).waits;
+    for (size_t i = 0; i < count; i++) { /* before anything changes, so they are known */
+        nodes.waits += mend_freeze_waits(heap, sleepers[i].chunk);
+    }
+    if (!mend_slab_reserve(&heap->chunks.slab, count) || /* for their memory */
+        !mend_layout_promise_these(heap, &nodes)) {
+        return mend_no_host_memory("a sleep");
+    }
     for (size_t i = 0; i < count; i++) {
         mend_freeze_chunk(heap, sleepers[i].chunk);
     }
@@ -173,25 +199,16 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
         mend_status status = mend_step_unmap_parts(heap, sleepers, count, &unmapped, &calls);
         result = mend_driver_result(heap, MEND_ANSWER(unmap, status));
     }
-    if (result != MEND_OK) {
-        return undo(s, unmapped, result);
+    if (result == MEND_OK) {
+        heap->counters.sleeps++;
+        fall_asleep(s, report);
+        /* Blocks that other threads freed meanwhile. */
+        mend_retry(heap, MEND_DEFERRED_END, MEND_STREAM_UNKNOWN);
+    } else {
+        result = undo(s, unmapped, result);
     }
-    heap->counters.sleeps++;
-    fall_asleep(s, report);
-    /* Blocks that other threads freed meanwhile. */
-    mend_retry(heap, MEND_DEFERRED_END, MEND_STREAM_UNKNOWN);
-    return MEND_OK;
-}
-
-/* The chunks freeze before anything changes, so the waits of their free memory are known. */
-static mend_layout_promise nodes_for(mend_heap *heap, const mend_selection *selection)
-{
-    mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, selection->spans);
-    nodes.waits = mend_layout_nodes_for(heap, 1).waits;
-    for (size_t i = 0; i < selection->count; i++) {
-        nodes.waits += mend_freeze_waits(heap, selection->sleepers[i].chunk);
-    }
-    return nodes;
+    mend_layout_end_promise(heap, &nodes);
+    return result;
 }
 
 /* Selects chunks, and puts them to sleep. After a failure all that could have slept stays. */
@@ -210,21 +227,14 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
     report->stayed_bytes = stayed_bytes(selection);
     mend_result result = check(s);
     if (result == MEND_OK && selection->count > 0) {
-        const mend_layout_promise nodes = nodes_for(heap, selection);
-        if (mend_slab_reserve(&heap->chunks.slab, selection->count) && /* for their memory */
-            mend_layout_promise_these(heap, &nodes)) {
-            result = perform(s, report);
-            mend_layout_end_promise(heap, &nodes);
-        } else {
-            result = mend_no_host_memory("a sleep");
-        }
+        result = perform(s, report);
     }
     mend_selection_clear(heap, selection);
     return result;
 }
 
-mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
-                           mend_sleep_report *report)
+static mend_result put(mend_heap *heap, const mend_sleep_options *options,
+                       mend_sleep_report *report)
 {
     mend_events_begin_call(&heap->events, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
@@ -247,47 +257,93 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     return result;
 }
 
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static bool is_keep(int keep)
+{
+    return keep >= MEND_BACKUP_DEFAULT && keep <= MEND_STAY_RESIDENT;
+}
+
+/* A rule in the first version of mend_sleep_options, whose callers pass no size. */
+enum { FIRST_RULE_BYTES = 16 };
+static_assert(FIRST_RULE_BYTES <= sizeof(mend_sleep_rule), "a rule only grows");
+
+static mend_result check_options(const mend_sleep_options *options)
+{
+    bool has_files = options->others == MEND_BACKUP_FILE;
+    MEND_INVALID_IF(!is_keep(options->others), "mend_sleep_options.others is not a mend_backup");
+    MEND_INVALID_IF(options->skip_pinned < -1 || options->skip_pinned > 1,
+                    "mend_sleep_options.skip_pinned is not -1, 0 or 1");
+    MEND_INVALID_IF(options->keep_free < 0 || options->keep_free > 2,
+                    "mend_sleep_options.keep_free is not 0 to 2");
+    MEND_INVALID_IF(options->graphs != MEND_BACKUP_DEFAULT && options->graphs != MEND_DISCARD &&
+                        options->graphs != MEND_STAY_RESIDENT,
+                    "mend_sleep_options.graphs is not 0, MEND_DISCARD or "
+                    "MEND_STAY_RESIDENT: no graph reads such memory before it writes");
+    MEND_INVALID_IF(options->rule_count > 0 && options->rules == NULL,
+                    "mend_sleep_options.rules is NULL");
+    MEND_INVALID_IF(!mend_struct_size_is_whole(options->rule_bytes, sizeof(mend_sleep_rule)),
+                    "mend_sleep_options.rule_bytes is not sizeof(mend_sleep_rule)");
+    for (size_t i = 0; i < options->rule_count; i++) {
+        int keep = mend_rule_at(options, i).backup;
+        MEND_INVALID_IF(!is_keep(keep) || keep == MEND_BACKUP_DEFAULT,
+                        "mend_sleep_rule.backup is not 1 to 4");
+        has_files = has_files || keep == MEND_BACKUP_FILE;
+    }
+    return has_files && options->directory == NULL
+               ? mend_pool_invalid(
+                     "mend_sleep_options.directory is NULL: MEND_BACKUP_FILE needs one")
+               : MEND_OK;
+}
+
+mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sleep_report *report)
+{
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    mend_sleep_report all = MEND_SLEEP_REPORT_INIT;
+    MEND_INVALID_IF(pool == NULL, "mend_sleep: pool is NULL");
+    MEND_TRY(mend_pool_check_struct(report, "mend_sleep_report"));
+    MEND_TRY(mend_pool_read_struct(given, "mend_sleep_options", &options, sizeof(options)));
+    options.rule_bytes = options.rule_bytes != 0 ? options.rule_bytes : FIRST_RULE_BYTES;
+    MEND_TRY(check_options(&options));
+    MEND_TRY(mend_pool_needs_chunks(pool, "mend_sleep"));
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all_with(pool, put(&pool->heap, &options, &all), report, &all,
+                                    sizeof(all));
+}
+
 /* ---- deferred work --------------------------------------------------------------------------- */
 
-/* The end of a sleeping chunk without live blocks and memory, which left the layout. */
-static void end_chunk(mend_chunks *chunks, mend_chunk *chunk)
-{
-    assert(mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY);
-    assert(chunk->live_bytes == 0);
-    mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
-    mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
-    mend_chunk_end(chunks, chunk);
-}
-
-static void cut_out(mend_heap *heap, const mend_chunk *chunk)
-{
-    const uint64_t end = chunk->address + chunk->size_bytes;
-    mend_span *span = mend_heap_span_at(heap, chunk->address);
-    while (span != NULL && span->address < end) {
-        mend_span *next = span->next;
-        mend_layout_cut(heap, span);
-        span = next;
-    }
-}
-
-/* Frees the addresses of a sleeping chunk, its backup and its record. Memory that a captured graph
- * may use stays, without contents. */
+/* Frees the addresses of a sleeping chunk without live blocks and memory, its backup and its
+ * record. Memory that a captured graph may use stays, without contents. */
 static void end_asleep(mend_heap *heap, mend_chunk *chunk)
 {
+    mend_chunks *chunks = &heap->chunks;
     mend_contents *kept = chunk->kept;
     mend_space *space = mend_heap_space_at(heap, chunk->address);
     if (mend_layout_is_for_graphs(heap, chunk)) {
-        mend_defer(&heap->chunks.deferred, &chunk->deferred, MEND_DEFERRED_GRAPHS, chunk->address);
+        mend_defer(&chunks->deferred, &chunk->deferred, MEND_DEFERRED_GRAPHS, chunk->address);
         if (kept->piece_count > 0) {
             mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
         }
-    } else if (mend_space_reserve_nodes(space, 1)) {
-        cut_out(heap, chunk);
-        mend_space_give(space, chunk->address, chunk->size_bytes);
-        end_chunk(&heap->chunks, chunk);
-        mend_keep_count(heap, kept, false);
-        mend_keep_drop(heap, kept); /* releases `state` */
+        return;
     }
+    if (!mend_space_reserve_nodes(space, 1)) {
+        return;
+    }
+    assert(mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY);
+    assert(chunk->live_bytes == 0);
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    for (mend_span *at = mend_heap_span_at(heap, chunk->address), *next;
+         at != NULL && at->address < end; at = next) {
+        next = at->next;
+        mend_layout_cut(heap, at);
+    }
+    mend_space_give(space, chunk->address, chunk->size_bytes);
+    mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
+    mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
+    mend_chunk_end(chunks, chunk);
+    mend_keep_count(heap, kept, false);
+    mend_keep_drop(heap, kept); /* releases `state` */
 }
 
 /* A sleeping chunk has memory: a wake failed, and the driver did not unmap it. */

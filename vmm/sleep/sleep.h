@@ -17,10 +17,6 @@
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
 
-/* As mend_sleep. `options` and `report` are of full size. */
-mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
-                           mend_sleep_report *report);
-
 /* Hooks of the feature (layout/feature.h). */
 void mend_sleep_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
 void mend_sleep_statistics(const mend_heap *heap, mend_stats *stats);
@@ -64,22 +60,7 @@ mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *opti
 /* Frees the selection, and the planned backups of chunks that do not sleep. Calls the driver. */
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);
 
-/* The sleep tags that blocks and memory of graphs have, by number. `infos` is freed by the caller.
- */
-mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count);
-
 /* ---- wake.c ---------------------------------------------------------------------------------- */
-
-typedef struct mend_wake_order {
-    const uint64_t *tags;
-    size_t tag_count; /* 0: all that sleeps */
-    bool waits;       /* for all work of the context, so that free memory is idle */
-} mend_wake_order;
-
-/* As mend_wake, without the help of others. Notes in the seek the bytes of the wake, and the bytes
- * missing on the device below the limit. */
-mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
-                            mend_seek *seek);
 
 /* Whether the limit allows so much more memory. */
 static inline bool mend_sleep_fits_limit(const mend_heap *heap, uint64_t bytes)
@@ -146,10 +127,7 @@ mend_contents *mend_keep_plan(const mend_sleep_options *options, const mend_chun
  * chunk wakes. */
 void mend_keep_empty(mend_heap *heap, mend_contents *kept);
 
-/* Whether all of the block fell asleep by this sleep, and every byte of it is kept, and of its part
- * in a sleeping chunk. If not, its contents are dropped, and the block says so until one sleep has
- * a backup of all of it. While a part of it sleeps, the program writes no other part. */
-bool mend_keep_has_all(const mend_span *span, uint64_t sleep);
+/* Whether every byte of the block in a sleeping chunk is kept. */
 bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
 
 /* Writes from `out`, or where that is NULL reads to `in`. MEND_ERROR_SYSTEM. */
@@ -206,11 +184,6 @@ void mend_copies_leave(mend_heap *heap, mend_contents *kept, uint64_t size_bytes
 
 /* Frees copies until there is no more than this. */
 void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes);
-static inline void mend_copies_limit(mend_heap *heap, uint64_t most_bytes) /* from now on */
-{
-    heap->keeping.copies_limit = most_bytes;
-    mend_copies_shrink(heap, most_bytes);
-}
 
 /* Frees copies of which no block lives any more. Opens a driver scope if there are any copies. */
 void mend_copies_trim(mend_heap *heap);

@@ -1,6 +1,6 @@
 /*
- * Waking, as a transaction: it takes all memory, maps it, and copies the contents back, before any
- * chunk is usable. If that fails, it releases all of it.
+ * mend_wake, as a transaction: it takes all memory, maps it, and copies the contents back, before
+ * any chunk is usable. If that fails, it releases all of it.
  */
 #include "sleep/sleep.h"
 
@@ -8,6 +8,7 @@
 
 #include "alloc/heap.h"
 #include "base/words.h"
+#include "pool/pool.h"
 
 typedef struct waking {
     mend_heap *heap;
@@ -24,32 +25,7 @@ typedef struct waking {
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
 
-static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
-{
-    bool wakes = order->tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);
-    size_t spans = 0;
-    MEND_SPANS_EACH(const mend_span, span, w->heap, chunk) {
-        const bool is_for_graphs = mend_is_for_graphs(w->heap, span);
-        wakes = wakes ||
-                ((span->live || is_for_graphs) &&
-                 mend_is_tag_of(span->sleep_tag, order->tags, order->tag_count)) ||
-                (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* always */
-        spans++;
-    }
-    if (wakes) {
-        w->sleepers[w->count++] = (mend_cluster){.address = chunk->address,
-                                                 .size_bytes = chunk->size_bytes,
-                                                 .chunk = chunk,
-                                                 .kept = chunk->kept};
-        w->spans += spans;
-    }
-    if (wakes && chunk->missing == MEND_MISSING_MEMORY) {
-        w->needed_bytes += chunk->size_bytes;
-        w->least_bytes = mend_min_u64(w->least_bytes, chunk->size_bytes);
-    }
-}
-
-static mend_result find(waking *w, const mend_wake_order *order)
+static mend_result find(waking *w, const uint64_t *tags, size_t tag_count)
 {
     w->sleepers = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(w->sleepers[0]));
     if (w->sleepers == NULL) {
@@ -57,8 +33,30 @@ static mend_result find(waking *w, const mend_wake_order *order)
     }
     for (mend_chunk *chunk = mend_chunk_from(&w->heap->chunks, 0); chunk != NULL;
          chunk = mend_chunk_next(chunk)) {
-        if (mend_chunk_sleeps(chunk)) {
-            look_at(w, chunk, order);
+        if (!mend_chunk_sleeps(chunk)) {
+            continue;
+        }
+        bool wakes = tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);
+        size_t spans = 0;
+        MEND_SPANS_EACH(mend_span, span, w->heap, chunk) {
+            const bool is_for_graphs = mend_is_for_graphs(w->heap, span);
+            wakes = wakes ||
+                    ((span->live || is_for_graphs) &&
+                     mend_is_tag_of(span->sleep_tag, tags, tag_count)) ||
+                    (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* always */
+            spans++;
+        }
+        if (!wakes) {
+            continue;
+        }
+        w->sleepers[w->count++] = (mend_cluster){.address = chunk->address,
+                                                 .size_bytes = chunk->size_bytes,
+                                                 .chunk = chunk,
+                                                 .kept = chunk->kept};
+        w->spans += spans;
+        if (chunk->missing == MEND_MISSING_MEMORY) {
+            w->needed_bytes += chunk->size_bytes;
+            w->least_bytes = mend_min_u64(w->least_bytes, chunk->size_bytes);
         }
     }
     return MEND_OK;
@@ -90,11 +88,26 @@ static int compare_addresses(const void *a, const void *b)
     return mend_compare_u64(((const mend_cluster *)a)->address, ((const mend_cluster *)b)->address);
 }
 
-/* Creates memory for all chunks without it. Releases empty chunks of the pool for memory missing on
- * the device. */
-static mend_result create_memory(waking *w)
+/* Memory for all chunks without it. Free chunks of the pool become the memory of chunks of their
+ * size, which takes no creation and no memory of the device. For the rest it is created, and empty
+ * chunks of the pool are released for memory missing on the device. */
+static mend_result take_memory(waking *w)
 {
     mend_heap *heap = w->heap;
+    mend_lack lack = {0}; /* nothing, also above the limit, if nothing is taken */
+    if (mend_chunks_empty_bytes(&heap->chunks) >= w->least_bytes) { /* else without a driver call */
+        qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_sizes);
+        mend_result result = mend_trim_give_to(heap, w->sleepers, w->count, &w->reused_bytes);
+        qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_addresses);
+        MEND_TRY(result);
+    }
+    w->left_bytes = w->needed_bytes - w->reused_bytes;
+    if (w->left_bytes > 0 && !mend_sleep_fits_limit(heap, w->left_bytes)) {
+        MEND_TRY(mend_trim_to_create(heap, w->left_bytes, false, &lack));
+    }
+    if (mend_lacks_any(lack)) {
+        return no_room(w, lack, "the device");
+    }
     for (size_t i = 0; i < w->count;) {
         mend_chunk *chunk = w->sleepers[i].chunk;
         mend_chunk *made;
@@ -113,32 +126,12 @@ static mend_result create_memory(waking *w)
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
-        mend_lack lack = {0};
         MEND_TRY(mend_trim_to_create(heap, w->left_bytes, true, &lack));
         if (mend_lacks_any(lack)) {
             return no_room(w, lack, "the device");
         }
     }
     return MEND_OK;
-}
-
-/* Free chunks of the pool become the memory of chunks of their size, which takes no creation and no
- * memory of the device. */
-static mend_result take_memory(waking *w)
-{
-    if (mend_chunks_empty_bytes(&w->heap->chunks) >=
-        w->least_bytes) { /* otherwise without a driver call */
-        qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_sizes);
-        mend_result result = mend_trim_give_to(w->heap, w->sleepers, w->count, &w->reused_bytes);
-        qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_addresses);
-        MEND_TRY(result);
-    }
-    w->left_bytes = w->needed_bytes - w->reused_bytes;
-    mend_lack lack = {0}; /* nothing, also above the limit, if nothing is taken */
-    if (w->left_bytes > 0 && !mend_sleep_fits_limit(w->heap, w->left_bytes)) {
-        MEND_TRY(mend_trim_to_create(w->heap, w->left_bytes, false, &lack));
-    }
-    return mend_lacks_any(lack) ? no_room(w, lack, "the device") : create_memory(w);
 }
 
 /* ---- mappings and contents ------------------------------------------------------------------- */
@@ -203,15 +196,6 @@ static void undo(waking *w)
  * After a failure undo() unmaps it again, and the chunks sleep as before: the backups are untouched
  * until wake_up().
  */
-static mend_result take_map_and_load(waking *w)
-{
-    uint64_t calls = 0;
-    MEND_TRY(take_memory(w));
-    MEND_TRY(mend_driver_result(
-        w->heap, mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &calls)));
-    return mend_keep_copy(w->heap, w->sleepers, w->count, false, NULL);
-}
-
 static mend_result perform(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
@@ -220,7 +204,15 @@ static mend_result perform(waking *w, mend_wake_report *report)
         !mend_layout_promise_these(heap, &nodes)) {
         return mend_no_host_memory("a wake");
     }
-    mend_result result = take_map_and_load(w);
+    uint64_t calls = 0;
+    mend_result result = take_memory(w);
+    if (result == MEND_OK) {
+        result = mend_driver_result(
+            heap, mend_step_map_parts(heap, w->sleepers, w->count, &w->mapped, &calls));
+    }
+    if (result == MEND_OK) {
+        result = mend_keep_copy(heap, w->sleepers, w->count, false, NULL);
+    }
     if (result == MEND_OK) {
         wake_up(w, report);
     } else {
@@ -234,17 +226,32 @@ static mend_result perform(waking *w, mend_wake_report *report)
     return result;
 }
 
-/* Frees chunks that have lost their last block first, so that they take no memory. Waits for the
- * context only if free memory must become idle for the chunks, or copies of a failed wake may
- * run. */
-mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
-                            mend_seek *seek)
+/* ---- the call -------------------------------------------------------------------------------- */
+
+typedef struct waker {
+    mend_seek seek;
+    mend_pool *pool;
+    const uint64_t *tags;
+    size_t tag_count; /* 0: all that sleeps */
+    mend_wake_report report;
+    mend_result result;
+    mend_thread_error answer; /* why it failed. Calls of peer pools and callbacks note others */
+} waker;
+
+/* Frees chunks that have lost their last block first, so that they take no memory. Notes in the
+ * seek the bytes of the wake, and the bytes missing on the device below the limit. Waits for the
+ * context, which `waits` allows, only if free memory must become idle for the chunks, or copies of
+ * a failed wake may run. */
+static mend_result wake(waker *x, bool waits)
 {
+    mend_heap *heap = &x->pool->heap;
+    mend_seek *seek = &x->seek;
+    mend_wake_report *report = &x->report;
     mend_events_begin_call(&heap->events, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     waking w = {.heap = heap, .least_bytes = UINT64_MAX};
     mend_match match = {0};
-    MEND_TRY(mend_match_names(heap, NULL, order->tags, order->tag_count, &match));
+    MEND_TRY(mend_match_names(heap, NULL, x->tags, x->tag_count, &match));
     report->matched_bytes = match.bytes;
     report->unmatched_tags = match.unmatched_tags;
     report->unmatched_tag = match.unmatched_tag;
@@ -254,13 +261,13 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     MEND_TRY(mend_driver_scope_open(heap, &scope));
     mend_retry(heap, MEND_DEFERRED_END, MEND_STREAM_UNKNOWN);
     mend_result result = MEND_OK;
-    if (order->waits || /* for free memory. And copies of a failed wake may still write to it */
+    if (waits || /* for free memory. And copies of a failed wake may still write to it */
         !mend_retire_copies_have_ended(heap)) {
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     }
     if (result == MEND_OK) {
         mend_capture_graph_pools_collect(heap); /* memory of ended graphs is free */
-        result = find(&w, order);
+        result = find(&w, x->tags, x->tag_count);
     }
     if (result == MEND_OK && w.count > 0) {
         result = perform(&w, report);
@@ -271,4 +278,53 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     const bool lacks_device = w.lack.limit_bytes == 0 && w.lack.device_bytes > 0;
     seek->lacking_bytes = lacks_device ? w.needed_bytes : 0;
     return result;
+}
+
+/* The caller holds `state` alone. */
+static mend_outcome try_to_wake(mend_seek *seek)
+{
+    waker *w = MEND_CONTAINER_OF(seek, waker, seek);
+    mend_heap *heap = &w->pool->heap;
+    const mend_thread_error lacking = w->answer;
+    const mend_seek lacked = *seek;
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    const bool waits = seek->may_wait && !seek->is_captured;
+    w->result =
+        heap->unlocking.lost == MEND_DRIVER_OK ? wake(w, waits) : mend_pool_check_context(w->pool);
+    w->answer = *mend_process_failure();
+    if (seek->may_wait && w->result == MEND_ERROR_CAPTURING) { /* a capture forbids the wait */
+        *seek = lacked;                                        /* others may still give it */
+        seek->is_captured = true;
+        w->result = MEND_ERROR_OUT_OF_MEMORY;
+        w->answer = lacking;
+    }
+    mend_heap_unlock_grow(heap);
+    if (w->result == MEND_OK) {
+        return MEND_PLACED;
+    }
+    return w->result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
+}
+
+mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
+                      mend_wake_report *report)
+{
+    MEND_INVALID_IF(pool == NULL || (tags == NULL && tag_count > 0),
+                    "mend_wake: pool or tags is NULL");
+    waker w = {.seek = {.heap = &pool->heap, .attempt = try_to_wake},
+               .pool = pool,
+               .tags = tags,
+               .tag_count = tag_count,
+               .report = MEND_WAKE_REPORT_INIT};
+    MEND_TRY(mend_pool_check_struct(report, "mend_wake_report"));
+    MEND_TRY(mend_pool_enter(pool));
+    const mend_outcome outcome = mend_seek_room(&w.seek, true);
+    if (outcome == MEND_FAILED && w.result == MEND_ERROR_OUT_OF_MEMORY) {
+        w.result = MEND_ERROR_DEVICE_LOST; /* in a callback, which has noted it */
+    } else if (w.result != MEND_OK) {
+        *mend_process_failure() = w.answer;
+    } else if (report != NULL) {
+        mend_struct_write(report, &w.report, sizeof(w.report));
+    }
+    return mend_pool_leave(pool, w.result);
 }
