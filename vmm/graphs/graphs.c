@@ -150,28 +150,17 @@ typedef struct restoration {
 
 /* ---- the blocks of a graph pool -------------------------------------------------------------- */
 
-/* Whether the graph pool may have live blocks: the mark of each counts as a user on a stream of
- * it. */
-static bool has_blocks(const mend_heap *heap, uint32_t graph_pool)
-{
-    const mend_streams *streams = &heap->streams;
-    uint32_t at = mend_slots_first_of(streams, graph_pool);
-    while (at != MEND_STREAM_UNKNOWN && streams->items[at].users == 0) {
-        at = mend_slots_next_of(streams, at);
-    }
-    return at != MEND_STREAM_UNKNOWN;
-}
-
 /* Writes as many as fit, in no order. Returns their number. Reads all blocks of the pool, but only
  * if the graph pool may have some. */
 static size_t list(const mend_heap *heap, uint32_t graph_pool, mend_graph_pool_block *blocks,
                    size_t block_bytes, size_t capacity)
 {
     size_t count = 0;
-    if (!has_blocks(heap, graph_pool)) {
-        return 0;
+    bool any = false; /* the mark of each counts as a user on a stream of the graph pool */
+    MEND_SLOTS_EACH(i, &heap->streams, graph_pool) {
+        any = any || heap->streams.items[i].users > 0;
     }
-    for (size_t i = 0; i < heap->blocks.capacity; i++) {
+    for (size_t i = 0; any && i < heap->blocks.capacity; i++) {
         const mend_span *at = heap->blocks.entries[i].value;
         if (at == NULL || !at->live || !mend_graph_pool_owns(heap, graph_pool, at)) {
             continue;
@@ -257,21 +246,6 @@ static mend_result read_targets(restoration *r, const mend_graph_pool_block *blo
     return MEND_OK;
 }
 
-/* Finds the streams in the graph pool. The driver may have to be asked, which releases `state`. */
-static mend_result find_streams(restoration *r)
-{
-    for (size_t i = 0; i < r->target_count; i++) {
-        target *t = &r->targets[i];
-        bool is_repeated = i > 0 && r->targets[i - 1].block.stream == t->block.stream;
-        if (is_repeated) {
-            t->stream = r->targets[i - 1].stream;
-        } else {
-            MEND_TRY(mend_users_find_stream(r->heap, t->block.stream, r->graph_pool, &t->stream));
-        }
-    }
-    return MEND_OK;
-}
-
 static bool is_there(const restoration *r, const target *t)
 {
     const mend_span *span = mend_pointer_map_find(&r->heap->blocks, t->address);
@@ -331,47 +305,40 @@ static uint64_t key_of(const mend_chunk *chunk)
     return chunk->memory.number * MEND_GRANULE_BYTES;
 }
 
-/* Plans the way back of a chunk, once. */
-static mend_result plan_way_back(restoration *r, const target *t, mend_retired *retired)
-{
-    const mend_chunk *chunk = mend_chunk_numbered(&r->heap->chunks, retired->number);
-    const mend_retired *planned =
-        chunk != NULL ? mend_pointer_map_find(&r->ways_back, key_of(chunk)) : NULL;
-    if (planned == retired) {
-        return MEND_OK;
-    }
-    if (chunk == NULL || chunk->address == 0 || chunk->holds > 0 || !is_kept(r, &retired->waits) ||
-        planned != NULL) {
-        return wrong_block(t, "its memory was given to something else");
-    }
-    const mend_span *span = mend_heap_span_at(r->heap, chunk->address);
-    for (; span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
-        if (!is_usable(r, span, t->stream)) {
-            return unusable(r, t, span);
-        }
-    }
-    if (!mend_pointer_map_reserve(&r->ways_back)) {
-        return mend_no_host_memory("the blocks of a graph pool");
-    }
-    mend_pointer_map_insert(&r->ways_back, key_of(chunk), retired);
-    return MEND_OK;
-}
-
-/* Plans the ways back of the chunks that the block lay in. */
+/* Plans the ways back of the chunks that the block lay in, each once. */
 static mend_result plan_ways_back(restoration *r, const target *t)
 {
     const uint64_t end = t->address + t->size_bytes;
     for (uint64_t at = t->address; at < end;) {
-        const mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, at);
-        mend_retired *retired = chunk == NULL ? mend_retire_at(r->heap, at) : NULL;
-        if (chunk != NULL) {
-            at = chunk->address + chunk->size_bytes;
-        } else if (retired != NULL) {
-            at = retired->address + retired->size_bytes;
-            MEND_TRY(plan_way_back(r, t, retired));
-        } else {
+        const mend_chunk *mapped = mend_chunk_at(&r->heap->chunks, at);
+        if (mapped != NULL) {
+            at = mapped->address + mapped->size_bytes;
+            continue;
+        }
+        mend_retired *retired = mend_retire_at(r->heap, at);
+        if (retired == NULL) {
             return wrong_block(t, "its memory is not mapped any more");
         }
+        at = retired->address + retired->size_bytes;
+        const mend_chunk *chunk = mend_chunk_numbered(&r->heap->chunks, retired->number);
+        const mend_retired *planned =
+            chunk != NULL ? mend_pointer_map_find(&r->ways_back, key_of(chunk)) : NULL;
+        if (planned == retired) {
+            continue;
+        }
+        if (chunk == NULL || chunk->address == 0 || chunk->holds > 0 ||
+            !is_kept(r, &retired->waits) || planned != NULL) {
+            return wrong_block(t, "its memory was given to something else");
+        }
+        MEND_SPANS_EACH(const mend_span, span, r->heap, chunk) {
+            if (!is_usable(r, span, t->stream)) {
+                return unusable(r, t, span);
+            }
+        }
+        if (!mend_pointer_map_reserve(&r->ways_back)) {
+            return mend_no_host_memory("the blocks of a graph pool");
+        }
+        mend_pointer_map_insert(&r->ways_back, key_of(chunk), retired);
     }
     return MEND_OK;
 }
@@ -410,20 +377,6 @@ static mend_result check_memory(restoration *r, const target *t)
     return MEND_OK;
 }
 
-static mend_result check_targets(restoration *r)
-{
-    for (size_t i = 0; i < r->target_count; i++) {
-        r->targets[i].is_there = is_there(r, &r->targets[i]);
-    }
-    for (size_t i = 0; i < r->target_count; i++) {
-        MEND_TRY(r->targets[i].is_there ? MEND_OK : plan_ways_back(r, &r->targets[i]));
-    }
-    for (size_t i = 0; i < r->target_count; i++) {
-        MEND_TRY(r->targets[i].is_there ? MEND_OK : check_memory(r, &r->targets[i]));
-    }
-    return MEND_OK;
-}
-
 static mend_span *span_of(const restoration *r, const mend_graph_pool_block *live)
 {
     return mend_pointer_map_find(&r->heap->blocks, (uint64_t)(uintptr_t)live->pointer);
@@ -447,35 +400,32 @@ static mend_result list_live(restoration *r)
     return MEND_OK;
 }
 
-/* ---- the changes, which cannot fail --------------------------------------------------------- */
+/* ---- the changes, which cannot fail ---------------------------------------------------------- */
 
-/* A chunk on its way back has the waits of both mappings, and memory freed without a stream may
- * wait for all of them. */
-static size_t most_waits(const restoration *r)
-{
-    const mend_streams *streams = &r->heap->streams;
-    bool is_any = r->ways_back.count > 0;
-    MEND_SLOTS_EACH(i, streams, r->graph_pool) {
-        is_any = is_any || streams->items[i].has_ended;
-    }
-    return is_any || r->most_waits > streams->count ? streams->count : r->most_waits;
-}
-
-/* All host memory that the changes may need. */
+/* All host memory that the changes may need. A chunk on its way back has the waits of both
+ * mappings, and memory freed without a stream may wait for all of them. */
 static mend_result reserve(restoration *r)
 {
+    mend_heap *heap = r->heap;
+    const size_t streams = heap->streams.count;
+    bool waits_for_all = r->ways_back.count > 0 || r->most_waits > streams;
+    MEND_SLOTS_EACH(i, &heap->streams, r->graph_pool) {
+        waits_for_all = waits_for_all || heap->streams.items[i].has_ended;
+    }
     size_t promised = 0;
-    while (promised < r->target_count && mend_pointer_map_promise(&r->heap->blocks)) {
+    while (promised < r->target_count && mend_pointer_map_promise(&heap->blocks)) {
         promised++;
     }
-    bool is_reserved = promised == r->target_count;
+    const bool are_promised = promised == r->target_count;
     for (; promised > 0; promised--) {
-        mend_pointer_map_end_promise(&r->heap->blocks);
+        mend_pointer_map_end_promise(&heap->blocks);
     }
-    is_reserved = is_reserved &&
-                  mend_layout_reserve_changes(
-                      r->heap, r->live_parts + r->target_count + r->ways_back.count, most_waits(r));
-    return is_reserved ? MEND_OK : mend_no_host_memory("the blocks of a graph pool");
+    if (!are_promised ||
+        !mend_layout_reserve_changes(heap, r->live_parts + r->target_count + r->ways_back.count,
+                                     waits_for_all ? streams : r->most_waits)) {
+        return mend_no_host_memory("the blocks of a graph pool");
+    }
+    return MEND_OK;
 }
 
 /* Frees a block on the stream of the graph pool that it was allocated on. */
@@ -542,12 +492,27 @@ static void apply(restoration *r)
 static mend_result restore(restoration *r, const mend_graph_pool_block *blocks, size_t block_bytes)
 {
     MEND_TRY(read_targets(r, blocks, block_bytes));
-    MEND_TRY(find_streams(r));
+    for (size_t i = 0; i < r->target_count; i++) {
+        target *t = &r->targets[i];
+        if (i > 0 && t[-1].block.stream == t->block.stream) {
+            t->stream = t[-1].stream;
+        } else {
+            MEND_TRY(mend_users_find_stream(r->heap, t->block.stream, r->graph_pool, &t->stream));
+        }
+    }
     mend_retry_all(r->heap); /* a chunk may have no mapping */
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mend_cache_flush(r->heap, zone);
     }
-    MEND_TRY(check_targets(r));
+    for (size_t i = 0; i < r->target_count; i++) {
+        r->targets[i].is_there = is_there(r, &r->targets[i]);
+    }
+    for (size_t i = 0; i < r->target_count; i++) {
+        MEND_TRY(r->targets[i].is_there ? MEND_OK : plan_ways_back(r, &r->targets[i]));
+    }
+    for (size_t i = 0; i < r->target_count; i++) {
+        MEND_TRY(r->targets[i].is_there ? MEND_OK : check_memory(r, &r->targets[i]));
+    }
     MEND_TRY(list_live(r));
     MEND_TRY(reserve(r));
     apply(r);
@@ -556,17 +521,11 @@ static mend_result restore(restoration *r, const mend_graph_pool_block *blocks, 
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* A block as an element of the array that a caller has. */
-static bool is_whole(size_t block_bytes)
-{
-    return mend_struct_size_is_whole(block_bytes, sizeof(mend_graph_pool_block));
-}
-
 mend_result mend_graph_pool_checkpoint(mend_graph_pool *graph_pool, mend_graph_pool_block *blocks,
                                        size_t block_bytes, size_t capacity, size_t *count)
 {
     MEND_INVALID_IF(graph_pool == NULL || count == NULL || (blocks == NULL && capacity > 0) ||
-                        !is_whole(block_bytes),
+                        !mend_struct_size_is_whole(block_bytes, sizeof(*blocks)),
                     "mend_graph_pool_checkpoint: graph pool, count or blocks is NULL, or "
                     "block_bytes is not sizeof(mend_graph_pool_block)");
     mend_pool *pool = graph_pool->pool;
@@ -579,7 +538,8 @@ mend_result mend_graph_pool_restore(mend_graph_pool *graph_pool,
                                     const mend_graph_pool_block *blocks, size_t block_bytes,
                                     size_t count)
 {
-    MEND_INVALID_IF(graph_pool == NULL || (blocks == NULL && count > 0) || !is_whole(block_bytes),
+    MEND_INVALID_IF(graph_pool == NULL || (blocks == NULL && count > 0) ||
+                        !mend_struct_size_is_whole(block_bytes, sizeof(*blocks)),
                     "mend_graph_pool_restore: graph pool or blocks is NULL, or block_bytes "
                     "is not sizeof(mend_graph_pool_block)");
     mend_pool *pool = graph_pool->pool;

@@ -68,15 +68,6 @@ static bool is_sound(const file_slot *slot)
            slot->claim.wanted_bytes <= UINT64_MAX / SLOTS;
 }
 
-static bool are_sound(const file_content *content)
-{
-    bool are = true;
-    for (int i = 0; i < SLOTS; i++) {
-        are = are && is_sound(&content->slots[i]);
-    }
-    return are;
-}
-
 /* A slot that is read while it is written may be half of each: it is read again. False: the file is
  * damaged. */
 static bool read_content(int file, file_content *content)
@@ -86,7 +77,11 @@ static bool read_content(int file, file_content *content)
             content->mark != MARK) {
             return false;
         }
-        if (are_sound(content)) {
+        bool are_sound = true;
+        for (int at = 0; at < SLOTS; at++) {
+            are_sound = are_sound && is_sound(&content->slots[at]);
+        }
+        if (are_sound) {
             return true;
         }
         (void)poll(NULL, 0, PAUSE_MS);
@@ -108,18 +103,12 @@ static bool is_used(const file_content *content, int number)
     return memcmp(&content->slots[number], &empty, sizeof(empty)) != 0;
 }
 
-/* Whether the slot has no living owner. Then the caller holds its lock. */
-static bool takes_slot(int file, int number)
-{
-    return set_lock(file, F_WRLCK, number);
-}
-
 /* Empties the slots, other than `own`, whose owners have died. */
 static void bury_dead(int file, int own, file_content *content)
 {
     const mend_limit_claim empty = {0};
     for (int i = 0; i < SLOTS; i++) {
-        if (i != own && is_used(content, i) && takes_slot(file, i)) {
+        if (i != own && is_used(content, i) && set_lock(file, F_WRLCK, i)) {
             if (write_slot(file, i, &empty)) {
                 content->slots[i] = (file_slot){.check = 0};
             }
@@ -269,14 +258,6 @@ uint64_t mend_shared_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
     return slot->own.want;
 }
 
-/* The bytes that the slot may still release. Before its background trims know the want: all that it
- * has. */
-static uint64_t offered_in(const mend_limit_claim *slot, uint64_t want)
-{
-    uint64_t idle_bytes = slot->answered >= want ? slot->idle_bytes : UINT64_MAX;
-    return slot->gives_back != 0 ? mend_min_u64(idle_bytes, slot->claimed_bytes) : 0;
-}
-
 mend_limit_view mend_shared_limit_file_look(mend_limit_slot *slot, uint64_t want)
 {
     file_content content;
@@ -287,7 +268,11 @@ mend_limit_view mend_shared_limit_file_look(mend_limit_slot *slot, uint64_t want
     bury_dead(slot->file, slot->number, &content);
     view.room_bytes = room_in(&content, slot->own.limit_bytes);
     for (int i = 0; i < SLOTS; i++) {
-        view.offered_bytes += i != slot->number ? offered_in(&content.slots[i].claim, want) : 0;
+        const mend_limit_claim *other = &content.slots[i].claim;
+        /* Before its background trims know the want: all that it has. */
+        const uint64_t idle_bytes = other->answered >= want ? other->idle_bytes : UINT64_MAX;
+        const bool offers = i != slot->number && other->gives_back != 0;
+        view.offered_bytes += offers ? mend_min_u64(idle_bytes, other->claimed_bytes) : 0;
     }
     return view;
 }
@@ -385,7 +370,7 @@ static mend_result join(const char *path, mend_limit_slot *slot)
             "does not exist, or is empty",
             path);
     }
-    while (slot->number < SLOTS && !takes_slot(slot->file, slot->number)) {
+    while (slot->number < SLOTS && !set_lock(slot->file, F_WRLCK, slot->number)) {
         slot->number++;
     }
     if (slot->number == SLOTS) {
