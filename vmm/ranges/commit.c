@@ -14,6 +14,11 @@
  * next one because others took memory. The last one knows that. */
 enum { PLANS = 3 };
 
+/* Visits the pages between two addresses that are not committed. */
+#define MISSING_EACH(at, range, from, end)                                                         \
+    for (uint64_t at = (from); at < (end); at += (range)->page_bytes)                              \
+        if ((range)->pages[mend_range_page_of(range, at)] == NULL)
+
 /* The parts as the core knows them, with hooks of ranges. The core tries to commit them by
  * mend_pages.commit. Memory that a try maps and cannot commit stays free memory, which a later try
  * finds. No page is committed before all are. */
@@ -34,7 +39,10 @@ static uint64_t missing_bytes(const mend_pages *pages)
     uint64_t bytes = 0;
     for (size_t i = 0; i < parts->count; i++) {
         const mend_part *part = &parts->items[i];
-        bytes += mend_range_missing_bytes(part->range, part->from, part->end);
+        MISSING_EACH(at, part->range, part->from, part->end)
+        {
+            bytes += part->range->page_bytes;
+        }
     }
     return bytes;
 }
@@ -67,21 +75,6 @@ static mend_run *run_of(const mend_heap *heap, const mend_range *range, uint64_t
     return run != NULL && mend_run_end(run) - address >= range->page_bytes ? run : NULL;
 }
 
-/* Whether each missing page is mapped, and its memory ready for the stream. */
-static bool are_ready(mend_heap *heap, const mend_request *request, const mend_part *part)
-{
-    const mend_range *range = part->range;
-    const uint64_t page_bytes = range->page_bytes;
-    MEND_MISSING_EACH(at, range, part->from, part->end) {
-        mend_run *run = run_of(heap, range, at);
-        if (run == NULL || !mend_layout_is_ready(heap, run, at, page_bytes, request->stream,
-                                                 request->behind_wait)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Reserves nodes to commit mapped pages. Each page is cut off the rest of its run. The first one of
  * neighbors is cut out of the middle, which leaves a run before it. Pages that are not mapped yet
  * have no waits. O(pages and waits of their memory). False if malloc fails. */
@@ -93,7 +86,8 @@ static bool reserve_commit(mend_heap *heap, const mend_parts *parts)
         const uint64_t page_bytes = part->range->page_bytes;
         mend_run *run = NULL;
         uint64_t behind = 0;
-        MEND_MISSING_EACH(at, part->range, part->from, part->end) {
+        MISSING_EACH(at, part->range, part->from, part->end)
+        {
             if (run == NULL || at - run->address >= run->size_bytes) {
                 run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
             }
@@ -115,7 +109,8 @@ static void take_pages(mend_heap *heap, const mend_request *request, const mend_
     mend_range *range = part->range;
     const uint64_t page_bytes = range->page_bytes;
     mend_page_stretch stretch = {.kind = MEND_EVENT_COMMIT, .stream = request->handle};
-    MEND_MISSING_EACH(at, range, part->from, part->end) {
+    MISSING_EACH(at, range, part->from, part->end)
+    {
         mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
         mend_span *span = mend_layout_take(heap, run, at, page_bytes, 0);
         mend_layout_count_alloc(heap, &heap->zones[span->zone], span, page_bytes, request->handle);
@@ -136,13 +131,20 @@ static mend_outcome commit_mapped(mend_heap *heap, const mend_request *request)
     const mend_parts *parts = parts_of(request->pages);
     assert(mend_mutex_is_held(&heap->state));
     for (size_t i = 0; i < parts->count; i++) {
-        if (!are_ready(heap, request, &parts->items[i])) {
-            return MEND_NOTHING;
+        const mend_range *range = parts->items[i].range;
+        MISSING_EACH(at, range, parts->items[i].from, parts->items[i].end)
+        {
+            mend_run *run = run_of(heap, range, at);
+            if (run == NULL || !mend_layout_is_ready(heap, run, at, range->page_bytes,
+                                                     request->stream, request->behind_wait)) {
+                return MEND_NOTHING;
+            }
         }
     }
     for (size_t i = 0; request->behind_wait != 0 && i < parts->count; i++) {
         const mend_range *range = parts->items[i].range;
-        MEND_MISSING_EACH(at, range, parts->items[i].from, parts->items[i].end) {
+        MISSING_EACH(at, range, parts->items[i].from, parts->items[i].end)
+        {
             mend_result result = mend_layout_make_ready(heap, run_of(heap, range, at), at,
                                                         range->page_bytes, request->stream);
             if (result != MEND_OK) {

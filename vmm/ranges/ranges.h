@@ -41,18 +41,10 @@ static inline size_t mend_range_page_of(const mend_range *range, uint64_t addres
     return (size_t)((address - range->address) / range->page_bytes);
 }
 
-/* Visits the pages between two addresses that are not committed. */
-#define MEND_MISSING_EACH(at, range, from, end)                                                    \
-    for (uint64_t at = (from); at < (end); at += (range)->page_bytes)                              \
-        if ((range)->pages[mend_range_page_of(range, at)] == NULL)
-
 static inline uint64_t mend_range_page_start(const mend_range *range, size_t page)
 {
     return range->address + page * range->page_bytes;
 }
-
-/* Bytes from `from` to `end`, both at pages, that are not committed. */
-uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end);
 
 /* Neighboring pages of one range and tag that are committed, or decommitted, together: the history
  * has one event for all of them. Begin with the kind and the stream alone. */

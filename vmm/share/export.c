@@ -286,18 +286,6 @@ static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size
     return MEND_OK;
 }
 
-static void describe(const mend_heap *heap, const exported *export, void *description)
-{
-    size_t i = 0;
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        mend_described_chunk described = {.size_bytes = chunk->size_bytes};
-        memcpy(described.handle, chunk->memory.fabric, sizeof(described.handle));
-        mend_description_write_chunk(description, i++, &described);
-    }
-    mend_description_write_head(description, &(mend_description){.number = export->published.number,
-                                                                 .all = export->published.all});
-}
-
 /* Finds the block or pages, and the size of its token. Exports it if that fits, unless that is
  * done, or fails if the caller does not ask for the size. An export is of the whole, or there is
  * none. */
@@ -324,13 +312,21 @@ static mend_result export_it(mend_pool *pool, const void *pointer,
                             "mend_export: the token has %llu bytes, and the array has %llu",
                             (unsigned long long)needed_bytes, (unsigned long long)capacity_bytes);
     }
-    if (fits) {
-        MEND_TRY(is_there ? MEND_OK : add(heap, &what, way, &export));
-        if (by_fabric) {
-            describe(heap, export, token);
-        } else {
-            mend_share_write_token(&export->published, token);
+    if (fits && !is_there) {
+        MEND_TRY(add(heap, &what, way, &export));
+    }
+    if (fits && !by_fabric) {
+        mend_share_write_token(&export->published, token);
+    }
+    if (fits && by_fabric) {
+        size_t i = 0;
+        CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &what) {
+            mend_described_chunk described = {.size_bytes = chunk->size_bytes};
+            memcpy(described.handle, chunk->memory.fabric, sizeof(described.handle));
+            mend_description_write_chunk(token, i++, &described);
         }
+        mend_description_write_head(token, &(mend_description){.number = export->published.number,
+                                                               .all = export->published.all});
     }
     if (token_bytes != NULL) {
         *token_bytes = needed_bytes;
@@ -360,8 +356,11 @@ mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-static void end(mend_heap *heap, exported *export)
+void mend_exports_end(mend_heap *heap, const mend_span *span)
 {
+    exported *export = find(heap, span->address);
+    assert(mend_mutex_is_held(&heap->state));
+    assert(span->live && span->is_exported);
     if (export->is_in[MEND_EXPORT_BY_FILE]) {
         mend_share_withdraw(&export->published);
     }
@@ -378,13 +377,6 @@ static void end(mend_heap *heap, exported *export)
     mend_tree_remove(&heap->exports, &export->by_address);
     mark(&export->what, false);
     free(export);
-}
-
-void mend_exports_end(mend_heap *heap, const mend_span *span)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    assert(span->live && span->is_exported);
-    end(heap, find(heap, span->address));
 }
 
 /* ---- for the validation ---------------------------------------------------------------------- */
@@ -453,7 +445,7 @@ void mend_share_give_back(mend_heap *heap, mend_ending *ending)
 {
     mend_tree_node *at;
     while ((at = mend_tree_first(&heap->exports)) != NULL) {
-        end(heap, MEND_CONTAINER_OF(at, exported, by_address));
+        mend_exports_end(heap, MEND_CONTAINER_OF(at, exported, by_address)->what.first);
     }
     if (ending->is_idle) {
         mend_imports_give_back(heap, ending);

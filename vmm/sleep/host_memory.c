@@ -103,11 +103,6 @@ static bool fits(const mend_contents *copy, const mend_contents *kept)
 MEND_TREE_ORDER(compare_addresses, mend_contents, by_address, address);
 MEND_TREE_ORDER_BY_TWO(compare_rooms, mend_contents, by_room, room_bytes, address);
 
-static bool begins_behind(const mend_tree_node *node, const void *address)
-{
-    return COPY_OF(node)->address > *(const uint64_t *)address;
-}
-
 void mend_copies_init(mend_heap *heap)
 {
     mend_tree_init(&heap->keeping.copies, compare_addresses);
@@ -117,7 +112,8 @@ void mend_copies_init(mend_heap *heap)
 
 mend_contents *mend_copy_at(const mend_heap *heap, uint64_t address)
 {
-    mend_tree_node *at = mend_tree_last_to(&heap->keeping.copies, &address, begins_behind);
+    const mend_contents key = {.address = address};
+    mend_tree_node *at = mend_tree_at_or_before(&heap->keeping.copies, &key.by_address);
     return at != NULL ? COPY_OF(at) : NULL;
 }
 
