@@ -1,10 +1,9 @@
 /*
  * One try to commit pages of ranges, with the memory there is: where it is still mapped, from empty
- * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/fallback.h).
+ * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/heap.h).
  */
 #include <stdlib.h>
 
-#include "alloc/fallback.h"
 #include "alloc/heap.h"
 #include "layout/layout.h"
 #include "map/map.h"

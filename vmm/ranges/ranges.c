@@ -21,7 +21,6 @@
 #include <stdlib.h>
 
 #include "alloc/heap.h"
-#include "alloc/users.h"
 #include "base/align.h"
 #include "map/map.h"
 #include "pool/pool.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/users.h"
+#include "alloc/heap.h"
 #include "base/system.h"
 #include "map/map.h"
 #include "pool/pool.h"
