@@ -64,6 +64,30 @@ static bool contain(const mend_pages *pages, uint64_t address)
     return address >= part->from && address < part->end;
 }
 
+void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
+{
+    if (stretch->end > stretch->from && mend_events_has(&heap->events, (int)stretch->kind)) {
+        mend_events_put_step(&heap->events,
+                             &(mend_history_event){.kind = (int)stretch->kind,
+                                                   .address = (void *)(uintptr_t)stretch->from,
+                                                   .size_bytes = stretch->end - stretch->from,
+                                                   .stream = stretch->stream,
+                                                   .tag = stretch->tag});
+    }
+    stretch->from = stretch->end;
+}
+
+void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page)
+{
+    const uint64_t tag = mend_span_shown_tag(page);
+    if (page->address != stretch->end || tag != stretch->tag) {
+        mend_range_note_last(heap, stretch);
+        stretch->from = page->address;
+        stretch->tag = tag;
+    }
+    stretch->end = mend_span_end(page);
+}
+
 /* ---- where all pages are mapped -------------------------------------------------------------- */
 
 /* The run around a page that is not committed. NULL: part of the page is not mapped, or pinned free

@@ -78,32 +78,6 @@ mend_range *mend_range_at(const mend_heap *heap, uint64_t address)
     return range != NULL && address - range->address < range->size_bytes ? range : NULL;
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
-
-void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
-{
-    if (stretch->end > stretch->from && mend_events_has(&heap->events, (int)stretch->kind)) {
-        mend_events_put_step(&heap->events,
-                             &(mend_history_event){.kind = (int)stretch->kind,
-                                                   .address = (void *)(uintptr_t)stretch->from,
-                                                   .size_bytes = stretch->end - stretch->from,
-                                                   .stream = stretch->stream,
-                                                   .tag = stretch->tag});
-    }
-    stretch->from = stretch->end;
-}
-
-void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page)
-{
-    const uint64_t tag = mend_span_shown_tag(page);
-    if (page->address != stretch->end || tag != stretch->tag) {
-        mend_range_note_last(heap, stretch);
-        stretch->from = page->address;
-        stretch->tag = tag;
-    }
-    stretch->end = mend_span_end(page);
-}
-
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 /* Here `from` and `end` are addresses at pages of the range. */

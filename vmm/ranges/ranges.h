@@ -46,20 +46,6 @@ static inline uint64_t mend_range_page_start(const mend_range *range, size_t pag
     return range->address + page * range->page_bytes;
 }
 
-/* Neighboring pages of one range and tag that are committed, or decommitted, together: the history
- * has one event for all of them. Begin with the kind and the stream alone. */
-typedef struct mend_page_stretch {
-    mend_event_kind kind;
-    mend_stream stream;
-    uint64_t tag;
-    uint64_t from;
-    uint64_t end;
-} mend_page_stretch;
-
-/* The live page is the next one, and there is none any more. */
-void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page);
-void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch);
-
 /* Hooks of the feature (layout/feature.h). */
 void mend_ranges_clear(mend_heap *heap);
 void mend_ranges_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
@@ -79,6 +65,20 @@ typedef struct mend_parts {
     const mend_part *items;
     size_t count; /* at least 1 */
 } mend_parts;
+
+/* Neighboring pages of one range and tag that are committed, or decommitted, together: the history
+ * has one event for all of them. Begin with the kind and the stream alone. */
+typedef struct mend_page_stretch {
+    mend_event_kind kind;
+    mend_stream stream;
+    uint64_t tag;
+    uint64_t from;
+    uint64_t end;
+} mend_page_stretch;
+
+/* The live page is the next one, and there is none any more. */
+void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page);
+void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch);
 
 /* Commits the missing pages, all or none. The caller holds `state`, which is released meanwhile. */
 mend_result mend_parts_commit(mend_heap *heap, const mend_parts *parts, mend_stream stream);
