@@ -113,9 +113,7 @@ static mend_result begin(mend_pool *pool, const mend_pool_config *config)
     mend_heap_unlock(heap);
     MEND_TRY(config->record != NULL ? mend_recorder_start(observers, config->record, RECORD_BYTES)
                                     : MEND_OK);
-    return pool->observed.top || pool->observed.snapshots[0] != '\0'
-               ? mend_publisher_open(observers)
-               : MEND_OK;
+    return mend_publisher_start(observers);
 }
 
 mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
@@ -136,7 +134,6 @@ mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_
     }
     mend_publisher_stop(observers);
     if (moment == MEND_POOL_ENDED) { /* the heap is gone */
-        mend_publisher_close(observers);
         mend_recorder_stop(observers);
         free(observers->history.events);
         free(observers->scopes.of);

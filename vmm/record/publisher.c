@@ -226,9 +226,13 @@ static void *publish(void *context)
 
 /* After a failure the pool ends, and closes it. The page is a file in memory that cannot be cut
  * while it is read. */
-mend_result mend_publisher_open(mend_observers *observers)
+mend_result mend_publisher_start(mend_observers *observers)
 {
     const mend_pool *pool = observers->pool;
+    const bool writes_snapshots = pool->observed.snapshots[0] != '\0';
+    if (!pool->observed.top && !writes_snapshots) {
+        return MEND_OK;
+    }
     struct mend_publisher *p = calloc(1, sizeof(*p));
     if (p == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed to publish a pool");
@@ -255,24 +259,15 @@ mend_result mend_publisher_open(mend_observers *observers)
         }
     }
     p->signals = mend_signals_count();
-    p->hears = pool->observed.snapshots[0] != '\0' && mend_signals_hear(p->bell);
-    if (pool->observed.snapshots[0] != '\0' && !p->hears) {
+    p->hears = writes_snapshots && mend_signals_hear(p->bell);
+    if (writes_snapshots && !p->hears) {
         return mend_failure(MEND_ERROR_SYSTEM,
                             "no snapshots on SIGUSR2: the program has set a handler above Mend's, "
                             "or %d pools hear the signal",
                             MEND_BELLS);
     }
-    return mend_publisher_start(observers);
-}
-
-mend_result mend_publisher_start(mend_observers *observers)
-{
-    struct mend_publisher *p = observers->publisher;
-    if (p != NULL) {
-        atomic_store(&p->ends, false);
-        p->runs = mend_start_service(&p->thread, "mend-publisher", publish, p);
-    }
-    return p == NULL || p->runs
+    p->runs = mend_start_service(&p->thread, "mend-publisher", publish, p);
+    return p->runs
                ? MEND_OK
                : mend_failure(MEND_ERROR_SYSTEM, "the system started no thread to publish a pool");
 }
@@ -285,21 +280,14 @@ void mend_publisher_ring(const mend_observers *observers)
 void mend_publisher_stop(mend_observers *observers)
 {
     struct mend_publisher *p = observers->publisher;
-    if (p != NULL && p->runs) {
-        atomic_store(&p->ends, true);
-        mend_publisher_ring(observers);
-        pthread_join(p->thread, NULL);
-        p->runs = false;
-    }
-}
-
-void mend_publisher_close(mend_observers *observers)
-{
-    struct mend_publisher *p = observers->publisher;
     if (p == NULL) {
         return;
     }
-    assert(!p->runs);
+    if (p->runs) {
+        atomic_store(&p->ends, true);
+        mend_publisher_ring(observers);
+        pthread_join(p->thread, NULL);
+    }
     if (p->hears) {
         mend_signals_miss(p->bell);
     }

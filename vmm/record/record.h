@@ -190,7 +190,7 @@ uint64_t mend_growth_judge(const uint64_t least_bytes[MEND_GROWTH_STRETCHES], ui
 /* ---- recorder.c ------------------------------------------------------------------------------ */
 
 /* Starts to record, see mend_pool_config.record. The path is copied. MEND_ERROR_SYSTEM: no file, or
- * no thread; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
+ * no thread; MEND_ERROR_OUT_OF_HOST_MEMORY. After a failure the pool ends. */
 mend_result mend_recorder_start(mend_observers *observers, const char *path, uint64_t keep_bytes);
 void mend_recorder_stop(mend_observers *observers);
 
@@ -201,15 +201,10 @@ void mend_recorders_end(void);
 
 /* Starts to publish the pool and to write snapshots, as it is observed. MEND_ERROR_SYSTEM: no file,
  * no thread, or no signal; MEND_ERROR_OUT_OF_HOST_MEMORY. After a failure the pool ends. */
-mend_result mend_publisher_open(mend_observers *observers);
-
-/* These do nothing for a pool without a publisher. */
-
-/* Ends the thread, and waits until it has ended. The caller holds no lock. Starts it again:
- * MEND_ERROR_SYSTEM. Ends all that there is of one that is stopped. */
-void mend_publisher_stop(mend_observers *observers);
 mend_result mend_publisher_start(mend_observers *observers);
-void mend_publisher_close(mend_observers *observers);
+
+/* Ends that, if there is a publisher, and waits for its thread. The caller holds no lock. */
+void mend_publisher_stop(mend_observers *observers);
 
 /* Wants a page at once, of a pool that is published. */
 void mend_publisher_ring(const mend_observers *observers);

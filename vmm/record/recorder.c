@@ -40,7 +40,7 @@ struct mend_recorder {
     mend_event_ring ring;
     atomic_bool ends; /* the thread is to end, and whether the process does so with the pool: */
     atomic_bool is_exit;
-    bool is_over; /* the thread has ended. Of its end: a visitor of the pool, or the pool's end */
+    bool is_over;     /* no thread runs. Of its end: a visitor of the pool, or the pool's end */
     pthread_t thread; /* constant, as the next two */
     mend_record_run run;
     uint64_t keep_bytes;
@@ -191,40 +191,6 @@ static void *write_recording(void *context)
 
 /* ---- its life -------------------------------------------------------------------------------- */
 
-static void close_all(struct mend_recorder *r)
-{
-    if (r->to.file >= 0) {
-        close(r->to.file);
-    }
-    if (r->ring.bell >= 0) {
-        close(r->ring.bell);
-    }
-    mend_pointer_map_clear(&r->live.at);
-    mend_slab_clear(&r->live.events);
-    free(r->ring.events);
-    free(r);
-}
-
-/* *are_many: other recorders have all files. */
-static mend_result open_all(struct mend_recorder *r, const char *path, bool *are_many)
-{
-    if (r->ring.events == NULL) {
-        return mend_no_host_memory("a recorder");
-    }
-    r->ring.bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    const char *reason = strerror(errno);
-    r->to.file = r->ring.bell >= 0 ? open_file(path, &reason) : -1;
-    if (r->to.file < 0) {
-        *are_many = reason == NULL;
-        return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path,
-                            reason != NULL ? reason : "other pools have all files");
-    }
-    if (!mend_start_service(&r->thread, "mend-recorder", write_recording, r)) {
-        return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the recorder");
-    }
-    return MEND_OK;
-}
-
 /* The thread runs before the heap knows of the ring: whatever fails, no event was put there. That
  * other recorders have all files is no failure of the pool. */
 mend_result mend_recorder_start(mend_observers *observers, const char *path, uint64_t keep_bytes)
@@ -234,29 +200,37 @@ mend_result mend_recorder_start(mend_observers *observers, const char *path, uin
     if (r == NULL) {
         return mend_no_host_memory("a recorder");
     }
-    r->to.file = -1;
-    r->to.lost = &r->ring.lost;
-    r->ring.bell = -1;
-    r->ring.events = calloc(MEND_EVENT_RING_ROOM, sizeof(*r->ring.events));
+    observers->recorder = r;
+    mend_pointer_map_init(&r->live.at);
+    mend_slab_init(&r->live.events, sizeof(mend_history_event));
+    r->is_over = true;
     r->keep_bytes = keep_bytes;
     r->run = (mend_record_run){.process = (uint64_t)getpid(),
                                .device = (uint64_t)pool->device,
                                .memory_bytes = pool->heap.device.total_bytes,
                                .limit_bytes = pool->heap.config.limit_bytes};
-    mend_pointer_map_init(&r->live.at);
-    mend_slab_init(&r->live.events, sizeof(mend_history_event));
-    bool are_many = false;
-    mend_result result = open_all(r, path, &are_many);
-    if (result != MEND_OK) {
-        close_all(r);
-        if (are_many) {
-            mend_warn(
-                "the pool on device %d is not recorded: %d other pools are, to %s and files beside",
-                pool->device, MOST_FILES, path);
-        }
-        return are_many ? MEND_OK : result;
+    r->to.file = -1;
+    r->to.lost = &r->ring.lost;
+    r->ring.bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const char *reason = strerror(errno);
+    r->to.file = r->ring.bell >= 0 ? open_file(path, &reason) : -1;
+    if (r->to.file < 0 && reason == NULL) {
+        mend_warn(
+            "the pool on device %d is not recorded: %d other pools are, to %s and files beside",
+            pool->device, MOST_FILES, path);
+        return MEND_OK;
     }
-    observers->recorder = r;
+    if (r->to.file < 0) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path, reason);
+    }
+    r->ring.events = calloc(MEND_EVENT_RING_ROOM, sizeof(*r->ring.events));
+    if (r->ring.events == NULL) {
+        return mend_no_host_memory("a recorder");
+    }
+    r->is_over = !mend_start_service(&r->thread, "mend-recorder", write_recording, r);
+    if (r->is_over) {
+        return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the recorder");
+    }
     mend_heap_lock(&pool->heap);
     mend_history_record(&observers->history, &r->ring);
     mend_heap_unlock(&pool->heap);
@@ -275,11 +249,22 @@ static void end_thread(struct mend_recorder *r)
 
 void mend_recorder_stop(mend_observers *observers)
 {
-    if (observers->recorder != NULL) {
-        end_thread(observers->recorder);
-        close_all(observers->recorder);
-        observers->recorder = NULL;
+    struct mend_recorder *r = observers->recorder;
+    if (r == NULL) {
+        return;
     }
+    end_thread(r);
+    if (r->to.file >= 0) {
+        close(r->to.file);
+    }
+    if (r->ring.bell >= 0) {
+        close(r->ring.bell);
+    }
+    mend_pointer_map_clear(&r->live.at);
+    mend_slab_clear(&r->live.events);
+    free(r->ring.events);
+    free(r);
+    observers->recorder = NULL;
 }
 
 /* Pools may live on: their later events are not recorded. */

@@ -385,7 +385,7 @@ MEND_TEST(pool_recording, a_pool_beside_256_others_is_created_and_not_recorded)
     }
     mend_log_set_sink(hear, &said);
     ASSERT_TRUE(open_recorded(&w, 0));
-    EXPECT_TRUE(said && mend_observers_of(&w.pool->heap)->recorder == NULL);
+    EXPECT_TRUE(said && mend_observers_of(&w.pool->heap)->history.recording == NULL);
     kit_alloc(&w, 512, NULL);
     kit_close(&w);
     mend_log_set_sink(NULL, NULL);
