@@ -318,7 +318,8 @@ static void put_failure(uint64_t number, uint64_t sequence, const char *message)
 {
     mend_event_failure failure = {.sequence = sequence, .numbers = {3 * MIB, MIB, 7 * MIB}};
     snprintf(failure.message, sizeof(failure.message), "%s", message);
-    mend_record_fill_failure(&block, &failure);
+    mend_record_fill(&block, MEND_RECORD_FAILURE, &failure,
+                     offsetof(mend_event_failure, message) + strlen(failure.message));
     end(number);
 }
 

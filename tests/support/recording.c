@@ -142,7 +142,8 @@ bool test_recording_write(const char *path, uint64_t events)
                                  .limit_bytes = UINT64_C(1) << 36};
     memset(lives, 0, sizeof(lives));
     to = (mend_record_file){.file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
-    mend_record_write_run(&to, &run);
+    mend_record_fill(&to.block, MEND_RECORD_RUN, &run, sizeof(run));
+    mend_record_write(&to);
     mend_record_begin(&to.block, MEND_RECORD_EVENTS);
     for (uint64_t i = 1; i <= events && to.error == 0; i++) {
         const uint64_t slot = i * 7 % (SLOTS + 1) % SLOTS;

@@ -80,7 +80,7 @@ MAY_CALL = {
     "pwrite": re.compile(
         r"vmm/(?:record/recording|record/publisher|sleep/keep|quota/shared_limit_file)\.c$"),
     # And a snapshot that could not be written whole.
-    "unlink": re.compile(r"vmm/(?:sleep/keep|record/snapshot)\.c$"),
+    "unlink": re.compile(r"vmm/(?:sleep/keep|record/regions)\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error. A bell, by a
     # handler of a signal.
     "write": re.compile(r"vmm/(?:sim/\w+|base/error|record/publisher)\.c$"),

@@ -437,29 +437,6 @@ static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
     return true;
 }
 
-/* Copies that wakes left on the host are counted, within the limit and the most that ever slept. */
-static bool kept_is_right(const mend_validate_walk *a)
-{
-    const mend_keeping *keeping = &a->heap->keeping;
-    uint64_t bytes = 0;
-    bool is_right = mend_tree_is_valid(&keeping->copies) &&
-                    mend_tree_is_valid(&keeping->copies_by_room) &&
-                    keeping->copies_by_room.count == keeping->copies.count;
-    MUST(is_right, "a tree of copies is out of order");
-    MEND_TREE_EACH(const mend_contents, copy, by_address, &keeping->copies) {
-        bytes += copy->room_bytes;
-        is_right = is_right && copy->host != NULL && copy->file == NULL &&
-                   copy->room_bytes >= copy->host_bytes;
-    }
-    MUST(is_right && bytes == keeping->copies_bytes && bytes <= keeping->copies_limit &&
-             bytes + a->kept.room_bytes == keeping->room_bytes &&
-             keeping->room_bytes <= keeping->most_bytes,
-         "the copies that wakes left are wrong");
-    MUST(a->kept.host_bytes == keeping->host_bytes && a->kept.file_bytes == keeping->file_bytes,
-         "the counts of backups are wrong");
-    return true;
-}
-
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
 /* One that has memory, or sleeps without. Counts it. */
@@ -513,7 +490,9 @@ static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
 bool mend_validate_chunks(mend_validate_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
+    const mend_keeping *keeping = &a->heap->keeping;
     const mend_span *lowest = NULL;
+    uint64_t bytes = 0;
     MUST(mend_chunks_are_in_order(chunks), "a tree of chunks is out of order");
     MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &chunks->all) {
         MUST(chunk->missing != MEND_MISSING_MEMORY,
@@ -538,5 +517,22 @@ bool mend_validate_chunks(mend_validate_walk *a)
         MUST(a->empty_bytes[zone] == a->heap->zones[zone].empty_bytes,
              "the empty bytes of a zone are wrong");
     }
-    return kept_is_right(a);
+    /* Copies that wakes left on the host are counted, within the limit and the most that ever
+     * slept. */
+    bool is_right = mend_tree_is_valid(&keeping->copies) &&
+                    mend_tree_is_valid(&keeping->copies_by_room) &&
+                    keeping->copies_by_room.count == keeping->copies.count;
+    MUST(is_right, "a tree of copies is out of order");
+    MEND_TREE_EACH(const mend_contents, copy, by_address, &keeping->copies) {
+        bytes += copy->room_bytes;
+        is_right = is_right && copy->host != NULL && copy->file == NULL &&
+                   copy->room_bytes >= copy->host_bytes;
+    }
+    MUST(is_right && bytes == keeping->copies_bytes && bytes <= keeping->copies_limit &&
+             bytes + a->kept.room_bytes == keeping->room_bytes &&
+             keeping->room_bytes <= keeping->most_bytes,
+         "the copies that wakes left are wrong");
+    MUST(a->kept.host_bytes == keeping->host_bytes && a->kept.file_bytes == keeping->file_bytes,
+         "the counts of backups are wrong");
+    return true;
 }

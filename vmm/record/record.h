@@ -96,6 +96,10 @@ size_t mend_history_copy(const mend_history *history, uint64_t *cursor, void *ev
 size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
                             size_t capacity);
 
+/* Writes the memory of the pool to PATH.1, or with the first number above *number that no file has.
+ * *number is then that number. A failure is a warning of the log. The caller holds no lock. */
+void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
+
 /* ---- owners.c -------------------------------------------------------------------------------- */
 
 /*
@@ -225,12 +229,6 @@ void mend_signals_miss(int bell);
 
 /* How often the signal has come while there was a bell. A bell is written behind it. */
 unsigned mend_signals_count(void);
-
-/* ---- snapshot.c ------------------------------------------------------------------------------ */
-
-/* Writes the memory of the pool to PATH.1, or with the first number above *number that no file has.
- * *number is then that number. A failure is a warning of the log. The caller holds no lock. */
-void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
 
 /* ---- nvtx.c ---------------------------------------------------------------------------------- */
 

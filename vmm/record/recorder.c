@@ -122,7 +122,8 @@ static void begin_lap(struct mend_recorder *r)
     const uint64_t part = (r->end - r->to.at) / 4;
     r->to.scopes = r->to.names = 0;
     r->run.live_blocks = r->live.at.count;
-    mend_record_write_run(&r->to, &r->run);
+    mend_record_fill(&r->to.block, MEND_RECORD_RUN, &r->run, sizeof(r->run));
+    mend_record_write(&r->to);
     mend_record_write_names(&r->to, r->to.at + part);
     r->to.scopes = r->to.scopes < scopes ? scopes : r->to.scopes; /* of many some have no name */
     r->to.names = r->to.names < names ? names : r->to.names;
@@ -158,7 +159,9 @@ static void write_ring(struct mend_recorder *r)
         if (r->to.at > r->end) {
             begin_lap(r);
         }
-        mend_record_fill_failure(&r->to.block, &ring->failures[read % MEND_EVENT_RING_FAILURES]);
+        const mend_event_failure *failure = &ring->failures[read % MEND_EVENT_RING_FAILURES];
+        mend_record_fill(&r->to.block, MEND_RECORD_FAILURE, failure,
+                         offsetof(mend_event_failure, message) + strlen(failure->message));
         atomic_store_explicit(&ring->failures_read, ++read, memory_order_release);
         mend_record_write(&r->to);
     }

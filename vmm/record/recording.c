@@ -21,13 +21,6 @@ static uint8_t *put_number(uint8_t *to, uint64_t number)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static mend_record_row row_of(const mend_history_event *event)
-{
-#define PUT(field, type) (uint64_t)(uintptr_t) event->field,
-    return (mend_record_row){{MEND_RECORD_ROW(PUT)}};
-#undef PUT
-}
-
 /* Small numbers below 0 stay small. */
 static uint64_t folded(uint64_t by)
 {
@@ -59,7 +52,9 @@ bool mend_record_add_event(mend_record_block *block, const mend_history_event *e
         return false;
     }
     mend_record_past *past = &block->past;
-    const mend_record_row row = row_of(event);
+#define PUT(field, type) (uint64_t)(uintptr_t) event->field,
+    const mend_record_row row = {{MEND_RECORD_ROW(PUT)}};
+#undef PUT
     const uint64_t address = row.numbers[MEND_FIELD_address];
     const mend_record_row *known = mend_record_known(past, address);
     const bool is_free = event->kind == MEND_EVENT_FREE;
@@ -122,27 +117,20 @@ void mend_record_fill_names(mend_record_block *block, mend_record_kind kind, uin
     }
 }
 
-/* ---- what is stored as it is ----------------------------------------------------------------- */
-
-static void fill(mend_record_block *block, mend_record_kind kind, const void *content, size_t bytes)
-{
-    mend_record_begin(block, kind);
-    memcpy(block->content, content, bytes);
-    block->head.bytes = (uint32_t)bytes;
-}
-
-void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure)
-{
-    fill(block, MEND_RECORD_FAILURE, failure,
-         offsetof(mend_event_failure, message) + strlen(failure->message));
-}
-
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 void mend_record_begin(mend_record_block *block, mend_record_kind kind)
 {
     block->head = (mend_record_head){.mark = MEND_RECORD_MARK, .kind = kind};
     mend_record_begin_past(&block->past);
+}
+
+void mend_record_fill(mend_record_block *block, mend_record_kind kind, const void *content,
+                      size_t bytes)
+{
+    mend_record_begin(block, kind);
+    memcpy(block->content, content, bytes);
+    block->head.bytes = (uint32_t)bytes;
 }
 
 size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost)
@@ -197,10 +185,4 @@ void mend_record_write_names(mend_record_file *to, uint64_t end)
         mend_record_fill_names(&to->block, MEND_RECORD_SCOPES, &to->scopes);
         mend_record_write(to);
     }
-}
-
-void mend_record_write_run(mend_record_file *to, const mend_record_run *run)
-{
-    fill(&to->block, MEND_RECORD_RUN, run, sizeof(*run));
-    mend_record_write(to);
 }

@@ -97,7 +97,10 @@ bool mend_record_add_name(mend_record_block *block, uint32_t kind, uint64_t numb
 /* Whole blocks. The names from *named + 1 on that fit, of SCOPES or NAMES. *named is then the last.
  */
 void mend_record_fill_names(mend_record_block *block, mend_record_kind kind, uint32_t *named);
-void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure);
+
+/* Contents that are stored as they are. */
+void mend_record_fill(mend_record_block *block, mend_record_kind kind, const void *content,
+                      size_t bytes);
 
 /* Ends the block. Returns how many bytes of it are for the file. */
 size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost);
@@ -121,7 +124,6 @@ void mend_record_put(mend_record_file *to, const mend_history_event *event);
 
 /* New names, in blocks that begin before `end`. */
 void mend_record_write_names(mend_record_file *to, uint64_t end);
-void mend_record_write_run(mend_record_file *to, const mend_record_run *run);
 
 /* ---- what those who write and who read events share ------------------------------------------ */
 
