@@ -152,9 +152,7 @@ static void give_back(mend_heap *heap, mend_ending *ending)
                  MEND_ANSWER(plain_free, heap->driver->plain_free(heap->driver, span->address)));
         }
     }
-    mend_answer cleared;
-    cleared.status = mend_streams_clear(&heap->streams, &cleared.call);
-    note(&ending->first, cleared);
+    note(&ending->first, mend_streams_clear(&heap->streams));
     if (ending->is_idle && ending->unmapped.status == MEND_DRIVER_OK) {
         note(&ending->first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
         note(&ending->first, MEND_ANSWER(address_free, mend_space_clear(&heap->range_space)));

@@ -46,17 +46,6 @@ static void replace_in_parent(mend_tree_node **root, const mend_tree_node *node,
     }
 }
 
-void mend_tree_replace(mend_tree *tree, mend_tree_node *node, mend_tree_node *by)
-{
-    *by = *node;
-    replace_in_parent(&tree->root, node, by);
-    for (int side = 0; side <= 1; side++) {
-        if (by->child[side] != NULL) {
-            set_parent(by->child[side], by);
-        }
-    }
-}
-
 /* Rotates the subtree so that node's child on `side` becomes its root. Returns the new root. */
 static mend_tree_node *rotate(mend_tree_node **root, mend_tree_node *node, int side)
 {

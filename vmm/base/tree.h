@@ -70,9 +70,6 @@ typedef struct mend_tree {
 void mend_tree_init(mend_tree *tree, mend_tree_compare compare);
 void mend_tree_insert(mend_tree *tree, mend_tree_node *node);
 
-/* Another node gets the place of one, and comes in the order where that did. */
-void mend_tree_replace(mend_tree *tree, mend_tree_node *node, mend_tree_node *by);
-
 /* NULL if the tree is empty, or if there is no such node. O(log n). */
 mend_tree_node *mend_tree_first(const mend_tree *tree);
 mend_tree_node *mend_tree_last(const mend_tree *tree);

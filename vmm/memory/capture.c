@@ -7,84 +7,44 @@
 
 #include "base/error.h"
 
-mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
-{
-    assert(stream < streams->count);
-    mend_stream_state *state = &streams->items[stream];
-    if (!state->known || stream == MEND_STREAM_UNKNOWN) {
-        *reach = MEND_REACH_GONE;
-        return MEND_OK;
-    }
-    mend_stream_info info = {0};
-    bool is_same = false;
-    mend_driver_call call = MEND_CALL_stream_get_info;
-    mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_streams_learn(streams, state, &info, &is_same, &call);
-    } else if (status == MEND_DRIVER_INVALID_HANDLE) {
-        status = MEND_DRIVER_OK; /* is_same stays false */
-    }
-    MEND_TRY(mend_streams_driver_result(streams, call, status));
-    if (!is_same) {
-        *reach = MEND_REACH_GONE;
-    } else {
-        *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
-        mend_slots_see(streams, stream, info.capture != MEND_CAPTURE_NONE, info.capture_id);
-    }
-    return MEND_OK;
-}
-
-/* Whether the handle's stream is captured, or unusable because of a capture. */
-static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *is_captured)
-{
-    mend_stream_info info = {0};
-    mend_status status = streams->driver->stream_get_info(streams->driver, handle, &info);
-    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_get_info, status));
-    *is_captured = info.capture != MEND_CAPTURE_NONE;
-    return MEND_OK;
-}
-
-/* Asks the streams that pools of a device watch, until one is captured. */
-static mend_result ask_watched_of(mend_streams *streams, int device, bool *any_stream,
-                                  bool *is_captured)
-{
-    uint64_t cursor = 0;
-    mend_result result = MEND_OK;
-    mend_process_member *member = NULL;
-    while (result == MEND_OK && !*is_captured &&
-           (member = mend_process_visit_next(&mend_process_watches, streams->home->domain, device,
-                                             &cursor)) != NULL) {
-        const mend_watch *watch = MEND_CONTAINER_OF(member, mend_watch, member);
-        if (watch->handle == MEND_EVERY_STREAM) {
-            *any_stream = true;
-        } else if (!watch->was_seen || watch->owner != streams) {
-            result = ask_capture(streams, watch->handle, is_captured);
-        }
-        mend_process_visit_end(&mend_process_watches, member);
-    }
-    return result;
-}
-
-/* Asks the legacy stream of each context, then the streams that any pool of the process watches, on
- * the devices that the pool would wait for. *any_stream is set if all streams are watched. */
+/* Asks the legacy stream of each context, which a captured blocking stream makes unusable, and the
+ * streams that any pool of the process watches there, until one is captured: on the devices that
+ * the pool would wait for. *any_stream is set if all streams are watched. */
 static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
 {
-    *any_stream = false;
-    const mend_answer answer = mend_foreign_find_capture(streams, is_captured);
-    MEND_TRY(mend_streams_driver_result(streams, answer.call, answer.status));
-    for (int i = 0; i < MEND_CONTEXTS; i++) {
+    const mend_driver *driver = streams->driver;
+    *any_stream = *is_captured = false;
+    for (int i = 0; i < MEND_CONTEXTS && !*is_captured; i++) {
+        const mend_context context = streams->contexts[i];
         const int device = i == MEND_OWN_CONTEXT ? streams->home->device : i - 1;
-        MEND_TRY(streams->contexts[i] != NULL
-                     ? ask_watched_of(streams, device, any_stream, is_captured)
-                     : MEND_OK);
+        mend_stream_info info = {0};
+        if (context == NULL) {
+            continue;
+        }
+        mend_answer answer = mend_foreign_enter(streams, context);
+        if (answer.status == MEND_DRIVER_OK) {
+            answer = MEND_ANSWER(stream_get_info,
+                                 driver->stream_get_info(driver, MEND_STREAM_LEGACY, &info));
+            mend_foreign_leave(streams, context);
+        }
+        uint64_t cursor = 0;
+        mend_process_member *member = NULL;
+        while (answer.status == MEND_DRIVER_OK && info.capture == MEND_CAPTURE_NONE &&
+               (member = mend_process_visit_next(&mend_process_watches, streams->home->domain,
+                                                 device, &cursor)) != NULL) {
+            const mend_watch *watch = MEND_CONTAINER_OF(member, mend_watch, member);
+            if (watch->handle == MEND_EVERY_STREAM) {
+                *any_stream = true;
+            } else if (!watch->was_seen || watch->owner != streams) {
+                answer = MEND_ANSWER(stream_get_info,
+                                     driver->stream_get_info(driver, watch->handle, &info));
+            }
+            mend_process_visit_end(&mend_process_watches, member);
+        }
+        MEND_TRY(mend_streams_driver_result(streams, answer.call, answer.status));
+        *is_captured = info.capture != MEND_CAPTURE_NONE;
     }
     return MEND_OK;
-}
-
-/* Whether the pool serves a capture of this stream, and has not learned of its end. */
-static bool is_served(const mend_stream_state *state)
-{
-    return (state->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0 || state->serves_capture;
 }
 
 /* Whether this is the legacy stream. It has been asked already, and its capture ends before one of
@@ -95,33 +55,29 @@ static bool is_legacy(const mend_stream_state *state)
 }
 
 /* Whether earlier answers say that the stream is captured, where asking is forbidden: until a call
- * names it again, or its graph ends. */
+ * names it again, or its graph ends. In a graph pool that holds while the pool serves its capture,
+ * and has not learned of its end. */
 static bool counts_as_captured(const mend_stream_state *state, bool any_stream)
 {
     return state->known && state->seen_captured && !is_legacy(state) &&
-           (any_stream || state->graph_pool == 0 || is_served(state));
+           (any_stream || state->graph_pool == 0 || state->serves_capture ||
+            (state->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0);
 }
 
-/* Whether the driver is asked about a known stream. */
-static bool may_be_captured(const mend_stream_state *state, bool any_stream)
-{
-    const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
-    return state->known &&
-           (any_stream || state->seen_captured || (state->graph_pool == 0 && !is_default));
-}
-
-/* Asks the stream if it is `asking`, or known, until one is captured. With
- * detect_destroyed_streams, no other one is asked. */
+/* Asks the stream if it is `asking`, or if it is known and may be captured, until one is captured.
+ * With detect_destroyed_streams, no other one is asked. */
 static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t asking, bool any_stream,
                             bool *is_captured)
 {
     const mend_stream_state *state = &streams->items[slot];
+    const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
     if (*is_captured) {
         return MEND_OK;
     }
     if (slot != asking && streams->verify) {
         *is_captured = counts_as_captured(state, any_stream);
-    } else if (slot == asking || may_be_captured(state, any_stream)) {
+    } else if (slot == asking || (state->known && (any_stream || state->seen_captured ||
+                                                   (state->graph_pool == 0 && !is_default)))) {
         mend_reach reach = MEND_REACH_GONE;
         MEND_TRY(mend_streams_reach(streams, slot, &reach));
         *is_captured = reach == MEND_REACH_CAPTURED;
@@ -129,10 +85,12 @@ static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t askin
     return MEND_OK;
 }
 
-/* Asks those outside of graph pools. Of graph pools `asking`, and streams seen captured, or all. */
-static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream,
-                             bool *is_captured)
+mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
 {
+    assert(asking < streams->count);
+    bool any_stream;
+    MEND_TRY(ask_watched(streams, &any_stream, is_captured));
+    /* Those outside of graph pools. Of graph pools `asking`, and streams seen captured, or all. */
     MEND_SLOTS_EACH(i, streams, 0) {
         MEND_TRY(ask_slot(streams, i, asking, any_stream, is_captured));
     }
@@ -148,14 +106,6 @@ static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_st
         }
     }
     return MEND_OK;
-}
-
-mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
-{
-    assert(asking < streams->count);
-    bool any_stream;
-    MEND_TRY(ask_watched(streams, &any_stream, is_captured));
-    return *is_captured ? MEND_OK : ask_known(streams, asking, any_stream, is_captured);
 }
 
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured)

@@ -47,19 +47,6 @@ uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
     return bytes;
 }
 
-/* Tries it without, and makes all later ones so. */
-static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_bytes,
-                                         mend_status refusal, mend_chunk_handle *handle)
-{
-    mend_chunk_properties without = chunks->properties;
-    without.share_types &= ~MEND_SHARE_FABRIC;
-    chunks->fabric_retries++;
-    MEND_TRY_CALL(chunks->driver->create(chunks->driver, size_bytes, &without, handle));
-    chunks->properties = without;
-    chunks->fabric_refusal = refusal;
-    return MEND_DRIVER_OK;
-}
-
 /* The record of a chunk that is not mapped, in no set, with a node that the caller reserved. */
 static mend_chunk *begin(mend_chunks *chunks, uint64_t size_bytes)
 {
@@ -111,10 +98,15 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_
     const bool is_unable =
         status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED;
     if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
-        /* a device may claim fabric handles that the driver refuses, where no IMEX channel is set
-         * up */
-        status = create_without_fabric(chunks, size_bytes, status, &handle);
-        as.share_types = chunks->properties.share_types;
+        /* A device may claim fabric handles that the driver refuses, where no IMEX channel is set
+         * up. Tries it without, and makes all later ones so. */
+        const mend_status refusal = status;
+        as.share_types &= ~MEND_SHARE_FABRIC;
+        chunks->fabric_retries++;
+        MEND_TRY_CALL(chunks->driver->create(chunks->driver, size_bytes, &as, &handle));
+        chunks->properties = as;
+        chunks->fabric_refusal = refusal;
+        status = MEND_DRIVER_OK;
     }
     MEND_TRY_CALL(status);
     mend_chunk *made = begin(chunks, size_bytes);
@@ -166,18 +158,6 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
     mend_slab_give(&chunks->slab, chunk);
 }
 
-static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
-{
-    mend_tree_insert_by(&chunks->mapped, &chunk->by_address, compare_address);
-    mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
-    chunk->next = CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
-    assert(before == NULL || before->address + before->size_bytes <= chunk->address);
-    assert(chunk->next == NULL || chunk->address + chunk->size_bytes <= chunk->next->address);
-    if (before != NULL) {
-        before->next = chunk;
-    }
-}
-
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)
 {
     assert((chunk->address == 0) != (address == 0));
@@ -198,7 +178,14 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     chunk->address = address;
     chunk->zone = zone;
     if (address != 0) {
-        enter_mapped(chunks, chunk);
+        mend_tree_insert_by(&chunks->mapped, &chunk->by_address, compare_address);
+        mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
+        chunk->next = CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
+        assert(before == NULL || before->address + before->size_bytes <= address);
+        assert(chunk->next == NULL || address + chunk->size_bytes <= chunk->next->address);
+        if (before != NULL) {
+            before->next = chunk;
+        }
     }
     *mend_chunk_sum_of_empty(chunks, chunk) += empty_bytes;
     const bool has_sums =
@@ -320,30 +307,21 @@ bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way)
     return (chunk->memory.share_types & share_types[way]) != 0;
 }
 
-/* Asks the driver for a handle for other processes, unless the chunk has one. */
-static mend_status make_exportable(const mend_driver *driver, mend_chunk *chunk,
-                                   mend_export_way way)
-{
-    bool is_by_file = way == MEND_EXPORT_BY_FILE;
-    if (is_by_file ? chunk->exports[way] > 0 : chunk->memory.has_fabric) {
-        return MEND_DRIVER_OK;
-    }
-    void *out = is_by_file ? (void *)&chunk->file : chunk->memory.fabric;
-    mend_status status = driver->export_handle(driver, chunk->memory.handle, share_types[way], out);
-    if (is_by_file && status == MEND_DRIVER_OK) {
-        chunk->file = mend_file_keep(chunk->file);
-        status = chunk->file >= 0 ? status : MEND_DRIVER_OUT_OF_MEMORY; /* as drivers call it */
-    }
-    chunk->memory.has_fabric =
-        chunk->memory.has_fabric || (!is_by_file && status == MEND_DRIVER_OK);
-    return status;
-}
-
 mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)
 {
     assert(mend_chunk_can_export(chunk, way));
     assert(chunk->address != 0);
-    MEND_TRY_CALL(make_exportable(chunks->driver, chunk, way));
+    const bool is_by_file = way == MEND_EXPORT_BY_FILE;
+    if (is_by_file ? chunk->exports[way] == 0 : !chunk->memory.has_fabric) {
+        void *out = is_by_file ? (void *)&chunk->file : chunk->memory.fabric;
+        MEND_TRY_CALL(chunks->driver->export_handle(chunks->driver, chunk->memory.handle,
+                                                    share_types[way], out));
+        chunk->file = is_by_file ? mend_file_keep(chunk->file) : chunk->file;
+        if (is_by_file && chunk->file < 0) {
+            return MEND_DRIVER_OUT_OF_MEMORY; /* as drivers call it */
+        }
+        chunk->memory.has_fabric = chunk->memory.has_fabric || !is_by_file;
+    }
     chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
     chunk->exports[way]++;
     return MEND_DRIVER_OK;
@@ -386,7 +364,8 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, mend_contents *
 static void move_memory(mend_chunks *chunks, mend_chunk *to, mend_chunk *from)
 {
     to->memory = from->memory;
-    mend_tree_replace(&chunks->all, &from->memory.by_number, &to->memory.by_number);
+    mend_tree_remove(&chunks->all, &from->memory.by_number);
+    mend_tree_insert(&chunks->all, &to->memory.by_number);
     from->memory.handle = 0;
     from->memory.was_exported = false;
     from->memory.has_fabric = false;

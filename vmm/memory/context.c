@@ -116,32 +116,9 @@ void mend_streams_end_call(mend_streams *streams, uint32_t stream)
     }
 }
 
-/* Records the event. Another thread may have begun a capture of the stream since the pool asked.
- * Then the event marks a place in a graph, and a stream that waits for it would join the capture.
- * So it asks again. *is_outside is false if a capture took the event. The result is MEND_OK then
- * too. */
-static mend_result record(mend_streams *streams, mend_event event, uint32_t recorder,
-                          bool *is_outside)
-{
-    const mend_driver *driver = streams->driver;
-    assert(event != NULL);
-    const mend_stream handle = streams->items[recorder].handle;
-    mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
-    mend_streams_begin_call(streams, recorder);
-    mend_answer answer = MEND_ANSWER(event_record, driver->event_record(driver, event, handle));
-    if (answer.status == MEND_DRIVER_OK) {
-        answer = MEND_ANSWER(stream_get_info, driver->stream_get_info(driver, handle, &info));
-    }
-    mend_streams_end_call(streams, recorder);
-    *is_outside = info.capture == MEND_CAPTURE_NONE;
-    return mend_status_is_of_any_capture(answer.status)
-               ? MEND_OK
-               : mend_streams_driver_result(streams, answer.call, answer.status);
-}
-
 /*
  * Closes the open epoch of `stream` and records an event behind it on `recorder`. If a capture of
- * `recorder` began meanwhile, fence->event is NULL and the epoch is open again.
+ * `recorder` began meanwhile, fence->event stays NULL and the epoch is open again.
  *
  * The driver is called without the `state` lock. Meanwhile the epoch is closed, so frees of other
  * threads belong to a later one. No fence covers it, so its memory stays unused. The slot and the
@@ -150,16 +127,18 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
 static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t recorder,
                                 mend_fence *fence)
 {
+    const mend_driver *driver = streams->driver;
+    const mend_stream handle = streams->items[recorder].handle;
+    const mend_context context = streams->items[recorder].context;
     mend_stream_state *state = &streams->items[stream];
     assert(state->open);
     assert(streams->items[recorder].known);
-    *fence = (mend_fence){0};
+    assert(fence->event == NULL);
     if (!mend_streams_grow(&state->fences, &state->fence_capacity,
                            state->fence_count + state->recordings + 1, sizeof(mend_fence))) {
         return mend_no_host_memory("a stream's fences");
     }
     mend_event event;
-    mend_context context = streams->items[recorder].context;
     MEND_TRY(mend_streams_take_event(streams, context, &event));
     const uint64_t epoch = state->open_epoch++; /* from here on frees belong to the next one */
     const uint64_t bytes = state->open_bytes;
@@ -167,25 +146,25 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
     state->open_bytes = 0;
     state->recordings++;
     const uint64_t order = streams->closed_bytes += bytes;
-    bool is_outside = false;
-    mend_result result = record(streams, event, recorder, &is_outside);
-    if (result == MEND_OK && is_outside) {
+    /* Another thread may have begun a capture of the stream since the pool asked. Then the event
+     * marks a place in a graph, and a stream that waits for it would join the capture. So it asks
+     * again. */
+    mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
+    mend_streams_begin_call(streams, recorder);
+    mend_answer answer = MEND_ANSWER(event_record, driver->event_record(driver, event, handle));
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(stream_get_info, driver->stream_get_info(driver, handle, &info));
+    }
+    mend_streams_end_call(streams, recorder);
+    if (answer.status == MEND_DRIVER_OK && info.capture == MEND_CAPTURE_NONE) {
         *fence = (mend_fence){epoch, bytes, event, context, order};
         return MEND_OK;
     }
     reopen_epoch(&streams->items[stream], epoch, bytes);
     mend_streams_keep_event(streams, event, context);
-    return result;
-}
-
-static mend_result record_fence(mend_streams *streams, uint32_t stream)
-{
-    mend_fence fence;
-    mend_result result = record_event(streams, stream, stream, &fence);
-    if (fence.event != NULL) {
-        add_fence(streams, &streams->items[stream], fence);
-    }
-    return result;
+    return mend_status_is_of_any_capture(answer.status)
+               ? MEND_OK
+               : mend_streams_driver_result(streams, answer.call, answer.status);
 }
 
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
@@ -201,21 +180,13 @@ mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
         return MEND_OK;
     }
     mend_reach reach = MEND_REACH_GONE;
-    mend_result result = mend_streams_reach(streams, stream, &reach);
-    return result != MEND_OK || reach != MEND_REACH_OPEN ? result : record_fence(streams, stream);
-}
-
-static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
-{
-    assert(recorder < streams->count);
-    assert(streams->items[recorder].graph_pool == 0);
-    mend_reach reach = MEND_REACH_GONE;
-    MEND_TRY(mend_streams_reach(streams, recorder, &reach));
-    const void *handle = streams->items[recorder].handle;
-    return reach == MEND_REACH_OPEN ? MEND_OK
-           : reach == MEND_REACH_CAPTURED
-               ? mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle)
-               : mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
+    mend_fence fence = {0};
+    MEND_TRY(mend_streams_reach(streams, stream, &reach));
+    MEND_TRY(reach == MEND_REACH_OPEN ? record_event(streams, stream, stream, &fence) : MEND_OK);
+    if (fence.event != NULL) {
+        add_fence(streams, &streams->items[stream], fence);
+    }
+    return MEND_OK;
 }
 
 typedef struct fence_of_graph_pool {
@@ -227,7 +198,14 @@ mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_
                                           uint32_t recorder)
 {
     assert(graph_pool != 0);
-    MEND_TRY(check_recorder(streams, recorder));
+    assert(recorder < streams->count);
+    assert(streams->items[recorder].graph_pool == 0);
+    mend_reach reach = MEND_REACH_GONE;
+    MEND_TRY(mend_streams_reach(streams, recorder, &reach));
+    const void *handle = streams->items[recorder].handle;
+    if (reach == MEND_REACH_GONE) {
+        return mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
+    }
     size_t count = 0; /* streams registered later do not belong to the graph pool */
     MEND_SLOTS_EACH(i, streams, graph_pool) {
         count++;
@@ -236,19 +214,20 @@ mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_
     if (made == NULL) {
         return mend_no_host_memory("a stream's fences");
     }
-    mend_result result = MEND_OK;
-    size_t last = 0;
+    count = 0;
     MEND_SLOTS_EACH(i, streams, graph_pool) {
-        made[last++].stream = i;
+        made[count++].stream = i;
     }
-    for (size_t k = 0; k < count && result == MEND_OK; k++) {
+    mend_result result = MEND_OK;
+    bool is_captured = reach == MEND_REACH_CAPTURED;
+    for (size_t k = 0; k < count && result == MEND_OK && !is_captured; k++) {
         if (streams->items[made[k].stream].open) {
             result = record_event(streams, made[k].stream, recorder, &made[k].fence);
-            if (result == MEND_OK && made[k].fence.event == NULL) {
-                result = mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
-                                      (const void *)streams->items[recorder].handle);
-            }
+            is_captured = result == MEND_OK && made[k].fence.event == NULL;
         }
+    }
+    if (is_captured) {
+        result = mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle);
     }
     /* Publishes the fences only after all were recorded, because any thread may wait for a
      * published one. If the graph pool continues, none of its memory may become idle. */
@@ -290,18 +269,6 @@ mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *wait
     return MEND_ANSWER(context_synchronize, MEND_DRIVER_OK);
 }
 
-/* Records an event of the context with this number for all work queued there. Releases `state`
- * meanwhile. */
-static mend_answer record_in(const mend_streams *streams, int number, mend_event event)
-{
-    const mend_context context = streams->contexts[number];
-    assert(context != NULL);
-    MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
-    const mend_status status = streams->driver->context_record(streams->driver, event);
-    mend_foreign_leave(streams, context);
-    return MEND_ANSWER(context_record, status);
-}
-
 /* From here on frees belong to a new epoch of each stream. A slot that is free, or a graph pool's,
  * awaits nothing: the stream that comes to have it meanwhile may pass epochs of its own. One such
  * wait begins at a time: its place follows the events. */
@@ -333,10 +300,27 @@ static void undo_context_wait(mend_streams *streams)
     }
 }
 
-/* All that waited for the first `count` has passed: for events, and for the wait behind them. */
+static void keep_events(mend_streams *streams, const mend_context_event *made)
+{
+    for (int i = 0; i < MEND_CONTEXTS; i++) {
+        if (made->of[i] != NULL) {
+            mend_streams_keep_event(streams, made->of[i], streams->contexts[i]);
+        }
+    }
+}
+
+/* All that waited for the first `count` has passed: for events, also those before an event that
+ * has, and for the wait behind them. */
 static void pass_awaited(mend_streams *streams, uint32_t count)
 {
-    assert(count > 0 && count <= MEND_CONTEXT_EVENTS + 1);
+    assert(count > 0 && count <= streams->context_event_count + 1);
+    const uint32_t events = count <= streams->context_event_count ? count : count - 1;
+    for (uint32_t k = 0; k < events; k++) {
+        keep_events(streams, &streams->context_events[k]);
+    }
+    streams->context_event_count -= events;
+    memmove(streams->context_events, streams->context_events + events,
+            streams->context_event_count * sizeof(mend_context_event));
     streams->passes++;
     MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         mend_stream_state *state = &streams->items[i];
@@ -358,39 +342,19 @@ static void pass_awaited(mend_streams *streams, uint32_t count)
 
 /* ---- events of the context ------------------------------------------------------------------- */
 
-static void keep_events(mend_streams *streams, const mend_context_event *made)
-{
-    for (int i = 0; i < MEND_CONTEXTS; i++) {
-        if (made->of[i] != NULL) {
-            mend_streams_keep_event(streams, made->of[i], streams->contexts[i]);
-        }
-    }
-}
-
-/* Makes the events of one of all contexts. Keeps none if it fails. */
-static mend_result take_events(mend_streams *streams, mend_context_event *made)
-{
-    mend_result result = MEND_OK;
-    for (int i = 0; i < MEND_CONTEXTS && result == MEND_OK; i++) {
-        if (streams->contexts[i] != NULL) {
-            result = mend_streams_take_event(streams, streams->contexts[i], &made->of[i]);
-        }
-    }
-    if (result != MEND_OK) {
-        keep_events(streams, made);
-    }
-    return result;
-}
-
 /* *is_whole is false if a stream of one more device was seen meanwhile. */
 static mend_answer record_events(mend_streams *streams, const mend_context_event *made,
                                  bool *is_whole)
 {
+    const mend_driver *driver = streams->driver;
     mend_answer answer = MEND_ANSWER(context_record, MEND_DRIVER_OK);
     *is_whole = true;
     for (int i = 0; i < MEND_CONTEXTS && answer.status == MEND_DRIVER_OK; i++) {
         if (made->of[i] != NULL) {
-            answer = record_in(streams, i, made->of[i]);
+            const mend_context context = streams->contexts[i];
+            MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
+            answer = MEND_ANSWER(context_record, driver->context_record(driver, made->of[i]));
+            mend_foreign_leave(streams, context);
             streams->context_fences += answer.status == MEND_DRIVER_OK;
         }
         *is_whole = *is_whole && (streams->contexts[i] != NULL) == (made->of[i] != NULL);
@@ -398,37 +362,20 @@ static mend_answer record_events(mend_streams *streams, const mend_context_event
     return answer;
 }
 
-/* The first `count` events have passed: also those before an event that has. */
-static void pass_context_events(mend_streams *streams, uint32_t count)
-{
-    assert(count <= streams->context_event_count);
-    for (uint32_t k = 0; k < count; k++) {
-        keep_events(streams, &streams->context_events[k]);
-    }
-    streams->context_event_count -= count;
-    memmove(streams->context_events, streams->context_events + count,
-            streams->context_event_count * sizeof(mend_context_event));
-}
-
 /* The event counts from now on. If there are too many, it takes the place of the last one, whose
  * frees it covers too. */
 static void add_context_event(mend_streams *streams, const mend_context_event *made)
 {
     uint32_t at = streams->context_event_count;
-    const bool replaces = at == MEND_CONTEXT_EVENTS;
-    if (replaces) {
+    if (at == MEND_CONTEXT_EVENTS) {
         keep_events(streams, &streams->context_events[--at]);
-    }
-    uint32_t i = MEND_STREAM_UNKNOWN;
-    do {
-        mend_awaited *awaited = streams->items[i].awaited;
-        if (replaces) {
+        MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
+            mend_awaited *awaited = streams->items[i].awaited;
             awaited[at + 1].bytes += awaited[at].bytes;
             awaited[at] = awaited[at + 1];
             awaited[at + 1] = (mend_awaited){0};
         }
-        i = mend_slots_next_of(streams, i);
-    } while (replaces && i != MEND_STREAM_UNKNOWN);
+    }
     streams->context_events[at] = *made;
     streams->context_event_count = at + 1;
 }
@@ -452,7 +399,6 @@ bool mend_context_poll(mend_streams *streams)
         passed++;
     }
     if (passed > 0) {
-        pass_context_events(streams, passed);
         pass_awaited(streams, passed);
     }
     return passed > 0;
@@ -472,15 +418,14 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
         return MEND_OK;
     }
     mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
-    if (result == MEND_OK && !is_captured) {
-        result = take_events(streams, &made);
+    for (int i = 0; i < MEND_CONTEXTS && result == MEND_OK && !is_captured; i++) {
+        if (streams->contexts[i] != NULL) {
+            result = mend_streams_take_event(streams, streams->contexts[i], &made.of[i]);
+        }
     }
-    if (result != MEND_OK || is_captured) {
-        return result;
-    }
-    if (!mend_process_begin_unsafe_call()) {
+    if (result != MEND_OK || is_captured || !mend_process_begin_unsafe_call()) {
         keep_events(streams, &made);
-        return MEND_OK;
+        return result;
     }
     begin_context_wait(streams);
     /* Each call releases `state`. Frees made meanwhile belong to later epochs, and the memory of
@@ -509,24 +454,6 @@ void mend_streams_note_host_waits(mend_streams *streams, uint64_t count)
     }
 }
 
-/* The CPU waits for the work before the oldest event, not for later work. */
-static mend_result synchronize_context_event(mend_streams *streams)
-{
-    assert(streams->context_event_count > 0);
-    const mend_driver *driver = streams->driver;
-    const mend_context_event *oldest = &streams->context_events[0]; /* stays while `grow` is held */
-    for (int i = 0; i < MEND_CONTEXTS; i++) {
-        if (oldest->of[i] != NULL) {
-            mend_status status = driver->event_synchronize(driver, oldest->of[i]);
-            MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_event_synchronize, status));
-            mend_streams_note_host_waits(streams, 1);
-        }
-    }
-    pass_context_events(streams, 1);
-    pass_awaited(streams, 1);
-    return MEND_OK;
-}
-
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
 {
     assert(asking < streams->count);
@@ -541,9 +468,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     const mend_answer answer = mend_foreign_synchronize(streams, &waits);
     const mend_status status = answer.status;
     if (status == MEND_DRIVER_OK) { /* and so have the events */
-        const uint32_t events = streams->context_event_count;
-        pass_context_events(streams, events);
-        pass_awaited(streams, events + 1);
+        pass_awaited(streams, streams->context_event_count + 1);
     } else {
         undo_context_wait(streams);
     }
@@ -564,9 +489,22 @@ mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)
     MEND_TRY(recorded || streams->hidden_captures > 0
                  ? MEND_OK
                  : mend_streams_record_context(streams, asking, &recorded));
-    if (recorded && mend_context_poll(streams)) {
+    if (!recorded) {
+        return mend_streams_wait_context(streams, asking);
+    }
+    if (mend_context_poll(streams)) {
         return MEND_OK; /* the GPU was idle */
     }
-    return recorded ? synchronize_context_event(streams)
-                    : mend_streams_wait_context(streams, asking);
+    /* The CPU waits for the work before the oldest event, not for later work. */
+    const mend_driver *driver = streams->driver;
+    const mend_context_event *oldest = &streams->context_events[0]; /* stays while `grow` is held */
+    for (int i = 0; i < MEND_CONTEXTS; i++) {
+        if (oldest->of[i] != NULL) {
+            mend_status status = driver->event_synchronize(driver, oldest->of[i]);
+            MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_event_synchronize, status));
+            mend_streams_note_host_waits(streams, 1);
+        }
+    }
+    pass_awaited(streams, 1);
+    return MEND_OK;
 }

@@ -49,109 +49,62 @@ bool mend_streams_poll(mend_streams *streams)
     return any;
 }
 
-/* The first fence that covers the epoch, else an event of the context. The caller knows that there
- * is one. */
-static mend_fence covering_fence(const mend_streams *streams, const mend_stream_state *state,
-                                 uint64_t epoch)
-{
-    size_t at = 0;
-    if (state->fence_count == 0 || state->fences[state->fence_count - 1].epoch < epoch) {
-        uint32_t k = 0;
-        while (state->awaited[k].epoch < epoch) {
-            k++;
-            assert(k < streams->context_event_count);
-        }
-        return (mend_fence){.epoch = state->awaited[k].epoch,
-                            .event = streams->context_events[k].of[MEND_OWN_CONTEXT],
-                            .context = streams->contexts[MEND_OWN_CONTEXT]};
-    }
-    while (at + 1 < state->fence_count && state->fences[at].epoch < epoch) {
-        at++;
-    }
-    assert(state->fences[at].epoch >= epoch);
-    return state->fences[at];
-}
-
-/* Which event of the context the fence is. Their number if it is a stream's. */
-static uint32_t event_of(const mend_streams *streams, mend_fence fence)
-{
-    uint32_t k = 0;
-    while (k < streams->context_event_count &&
-           streams->context_events[k].of[MEND_OWN_CONTEXT] != fence.event) {
-        k++;
-    }
-    return k;
-}
-
-/* Of an event of the context the stream waits for all parts. */
-static mend_status queue_wait(mend_streams *streams, mend_stream handle, mend_fence fence)
-{
-    const mend_driver *driver = streams->driver;
-    const uint32_t k = event_of(streams, fence);
-    const bool is_of_context = k < streams->context_event_count;
-    const mend_event *parts = is_of_context ? streams->context_events[k].of : &fence.event;
-    mend_status status = MEND_DRIVER_OK;
-    for (int i = 0; i < (is_of_context ? MEND_CONTEXTS : 1) && status == MEND_DRIVER_OK; i++) {
-        if (parts[i] != NULL) {
-            status = driver->stream_wait(driver, handle, parts[i]);
-            streams->stream_waits += status == MEND_DRIVER_OK;
-        }
-    }
-    return status;
-}
-
-/* A stream that waits for an event of the context waits for all that this covers. */
-static void note_waited(mend_streams *streams, uint32_t waiter, uint32_t freed_on, mend_fence fence)
-{
-    mend_stream_state *state = &streams->items[waiter];
-    const uint32_t k = event_of(streams, fence);
-    const bool covers_all = k < streams->context_event_count;
-    uint32_t i = covers_all ? MEND_STREAM_UNKNOWN : freed_on;
-    do {
-        const uint64_t epoch = covers_all ? streams->items[i].awaited[k].epoch : fence.epoch;
-        if (i < state->waited_capacity) {
-            mend_raise_u64(&state->waited_epochs[i], epoch);
-        }
-        i = covers_all ? mend_slots_next_of(streams, i) : MEND_STREAM_UNKNOWN;
-    } while (i != MEND_STREAM_UNKNOWN);
-}
-
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp)
 {
+    const mend_driver *driver = streams->driver;
     assert(waiter < streams->count);
     if (mend_stamp_is_ready(streams, stamp, waiter)) {
         return MEND_OK;
     }
     assert(mend_stamp_has_fence(streams, stamp));
     assert(waiter != MEND_STREAM_UNKNOWN);
-    const mend_stream_state *freed_on = &streams->items[stamp.stream];
     mend_stream_state *state = &streams->items[waiter];
+    const mend_stream_state *freed_on = &streams->items[stamp.stream];
     if (!mend_streams_grow(&state->waited_epochs, &state->waited_capacity, streams->count,
                            sizeof(uint64_t))) {
         return mend_no_host_memory("a stream's fences");
     }
-    /* The call releases `state`. The fence may move in its array meanwhile, but it stays: only a
-     * thread that holds `grow` removes fences. */
-    const mend_fence fence = covering_fence(streams, freed_on, stamp.epoch);
+    /* The first fence that covers the epoch, else all parts of an event of the context. The calls
+     * release `state`. A fence may move in its array meanwhile, but it stays: only a thread that
+     * holds `grow` removes fences and such events. */
+    const size_t at = mend_stream_first_fence(freed_on, stamp.epoch);
+    const bool is_of_context = at == freed_on->fence_count;
+    const mend_fence fence = is_of_context ? (mend_fence){0} : freed_on->fences[at];
+    uint32_t k = 0;
+    while (is_of_context && freed_on->awaited[k].epoch < stamp.epoch) {
+        k++;
+        assert(k < streams->context_event_count);
+    }
+    const mend_event *parts = is_of_context ? streams->context_events[k].of : &fence.event;
+    const mend_stream handle = state->handle;
+    mend_status status = MEND_DRIVER_OK;
     mend_streams_begin_call(streams, waiter);
-    mend_status status = queue_wait(streams, state->handle, fence);
+    for (int i = 0; i < (is_of_context ? MEND_CONTEXTS : 1) && status == MEND_DRIVER_OK; i++) {
+        if (parts[i] != NULL) {
+            status = driver->stream_wait(driver, handle, parts[i]);
+            streams->stream_waits += status == MEND_DRIVER_OK;
+        }
+    }
     mend_streams_end_call(streams, waiter);
     if (status == MEND_DRIVER_CAPTURED_EVENT) {
+        assert(!is_of_context); /* an event of the context is of no capture */
         mend_stream_state *of_capture = &streams->items[stamp.stream];
-        size_t at = 0;
-        while (at < of_capture->fence_count && of_capture->fences[at].event != fence.event) {
-            at++;
-        }
-        assert(at < of_capture->fence_count); /* an event of the context is of no capture */
-        drop_fence(streams, of_capture, at);
+        drop_fence(streams, of_capture, mend_stream_first_fence(of_capture, fence.epoch));
         return MEND_LOOK_AGAIN;
     }
     MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_stream_wait, status));
-    note_waited(streams, waiter, stamp.stream, fence);
+    state = &streams->items[waiter];
+    uint32_t i = is_of_context ? MEND_STREAM_UNKNOWN : stamp.stream;
+    do { /* behind an event of the context, for all that this covers */
+        if (i < state->waited_capacity) {
+            mend_raise_u64(&state->waited_epochs[i],
+                           is_of_context ? streams->items[i].awaited[k].epoch : fence.epoch);
+        }
+        i = is_of_context ? mend_slots_next_of(streams, i) : MEND_STREAM_UNKNOWN;
+    } while (i != MEND_STREAM_UNKNOWN);
     if (mend_events_has(streams->events, MEND_EVENT_STREAM_WAIT)) {
-        mend_events_put_step(streams->events,
-                             &(mend_history_event){.kind = MEND_EVENT_STREAM_WAIT,
-                                                   .stream = streams->items[waiter].handle});
+        mend_events_put_step(streams->events, &(mend_history_event){.kind = MEND_EVENT_STREAM_WAIT,
+                                                                    .stream = handle});
     }
     return MEND_LOOK_AGAIN;
 }
@@ -178,65 +131,52 @@ static bool is_behind_context(const mend_streams *streams, const mend_stream_sta
            (state->fence_count == 0 || state->fences[0].epoch > state->due_epoch);
 }
 
-/* Finds the stream with the oldest work in flight. Streams share no clock, so this is a guess:
- * the stream with the most fences. UNKNOWN if there is none. *left is true if some frees have no
- * fence. */
-static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t *oldest, bool *left)
+mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
+                                     bool *waited)
 {
+    /* The oldest work in flight: streams share no clock, so this is a guess, the stream with the
+     * most fences. UNKNOWN if there is none. `left` is true if some frees have no fence. */
+    uint32_t oldest = MEND_STREAM_UNKNOWN;
     size_t longest = 0;
-    *oldest = MEND_STREAM_UNKNOWN;
-    *left = is_open_and_due(&streams->items[MEND_STREAM_UNKNOWN]) ||
-            is_behind_context(streams, &streams->items[MEND_STREAM_UNKNOWN]);
+    bool left = is_open_and_due(&streams->items[MEND_STREAM_UNKNOWN]) ||
+                is_behind_context(streams, &streams->items[MEND_STREAM_UNKNOWN]);
+    *waited = false;
     MEND_SLOTS_EACH(i, streams, 0) {
         const mend_stream_state *state = &streams->items[i];
-        if (i == except) {
+        if (i == asking && !with_asking) {
             continue;
         }
         MEND_TRY(is_open_and_due(state) ? mend_streams_close_epoch(streams, i) : MEND_OK);
         state = &streams->items[i]; /* the array may have moved */
         /* An epoch whose event is being recorded has no fence yet, unless a wait for the context
          * covered it. */
-        bool is_recorded = state->recordings > 0 && state->passed_epoch < state->due_epoch;
+        const bool is_recorded = state->recordings > 0 && state->passed_epoch < state->due_epoch;
         const bool is_behind = is_behind_context(streams, state);
-        *left = *left || is_open_and_due(state) || is_recorded || is_behind;
+        left = left || is_open_and_due(state) || is_recorded || is_behind;
         /* Where an event was dropped, or recorded late, the fence of a later epoch is the first
          * that covers the due frees. */
         if (state->fence_count > longest && state->passed_epoch < state->due_epoch && !is_behind) {
             longest = state->fence_count;
-            *oldest = i;
+            oldest = i;
         }
     }
-    return MEND_OK;
-}
-
-mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
-                                     bool *waited)
-{
-    uint32_t oldest;
-    bool left;
-    mend_result result =
-        find_oldest(streams, with_asking ? MEND_STREAM_UNKNOWN : asking, &oldest, &left);
-    *waited = false;
-    if (result != MEND_OK || (oldest == MEND_STREAM_UNKNOWN && !left)) {
-        return result;
-    }
     if (oldest == MEND_STREAM_UNKNOWN) {
-        MEND_TRY(mend_streams_wait_unfenced(streams, asking));
-        *waited = true;
+        MEND_TRY(left ? mend_streams_wait_unfenced(streams, asking) : MEND_OK);
+        *waited = left;
         return MEND_OK;
     }
     mend_event event = streams->items[oldest].fences[0].event;
     mend_status status = streams->driver->event_synchronize(streams->driver, event);
+    mend_stream_state *state = &streams->items[oldest];
+    assert(state->fences[0].event == event);
     if (status == MEND_DRIVER_CAPTURED_EVENT) {
-        drop_fence(streams, &streams->items[oldest], 0);
-        *waited = true;
-        return MEND_OK;
+        drop_fence(streams, state, 0);
+    } else {
+        MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_event_synchronize, status));
+        mend_streams_note_host_waits(streams, 1);
+        mend_streams_pass_fences(streams, state, 1);
     }
-    MEND_TRY(mend_streams_driver_result(streams, MEND_CALL_event_synchronize, status));
     *waited = true;
-    mend_streams_note_host_waits(streams, 1);
-    assert(streams->items[oldest].fences[0].event == event);
-    mend_streams_pass_fences(streams, &streams->items[oldest], 1);
     return MEND_OK;
 }
 

@@ -150,19 +150,6 @@ void mend_slots_leave_passed(mend_streams *streams, uint32_t slot)
     }
 }
 
-void mend_slots_leave_graph_pool(mend_streams *streams, uint32_t slot)
-{
-    mend_stream_state *state = &streams->items[slot];
-    assert(state->graph_pool != 0);
-    assert(!state->known);
-    leave(streams, MEND_SLOTS_OF_GRAPH_POOL, state->graph_pool, slot);
-    state->graph_pool = 0;
-    enter_ring(streams, MEND_SLOTS_OF_GRAPH_POOL, slot, MEND_STREAM_UNKNOWN);
-    if (state->open || state->fence_count > 0) {
-        mend_slots_enter_unpassed(streams, slot);
-    }
-}
-
 /* The device of the context, or the pool's. A stream that was met in its capture has no context
  * yet. */
 static int device_of(const mend_streams *streams, mend_context context)
@@ -381,6 +368,24 @@ void mend_slots_lose(mend_streams *streams, uint32_t slot)
     state->known = false;
     state->handle = NULL;
     state->thread = 0;
+}
+
+void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool)
+{
+    assert(graph_pool != 0);
+    for (uint32_t i = mend_slots_first_of(streams, graph_pool), next; i != MEND_STREAM_UNKNOWN;
+         i = next) {
+        mend_stream_state *state = &streams->items[i];
+        next = mend_slots_next_of(streams, i);
+        mend_slots_lose(streams, i);
+        state->has_ended = true;
+        leave(streams, MEND_SLOTS_OF_GRAPH_POOL, graph_pool, i);
+        state->graph_pool = 0;
+        enter_ring(streams, MEND_SLOTS_OF_GRAPH_POOL, i, MEND_STREAM_UNKNOWN);
+        if (state->open || state->fence_count > 0) {
+            mend_slots_enter_unpassed(streams, i);
+        }
+    }
 }
 
 void mend_slots_collect(mend_streams *streams)

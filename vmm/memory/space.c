@@ -246,13 +246,6 @@ static bool find_roomy(const mend_space *space, const place *p, uint64_t *addres
     return lowest != UINT64_MAX;
 }
 
-/* ask_bytes, or more if this place with its growth space needs more. */
-static mend_status reserve_roomy(mend_space *space, const place *p)
-{
-    uint64_t least_bytes = p->size_bytes + p->alignment_bytes + room_to_grow(space, p);
-    return reserve(space, p->zone, mend_max_u64(space->ask_bytes, least_bytes), 0);
-}
-
 /* The beginning of the smallest gap that holds the size, so that larger gaps stay complete. */
 static bool find_tight(const mend_space *space, const place *p, uint64_t *address)
 {
@@ -304,7 +297,10 @@ mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
         if (find_roomy(space, &p, address)) {
             return MEND_DRIVER_OK;
         }
-        const mend_status status = reserve_roomy(space, &p);
+        /* ask_bytes, or more if this place with its growth space needs more */
+        const uint64_t least_bytes = size_bytes + p.alignment_bytes + room_to_grow(space, &p);
+        const mend_status status =
+            reserve(space, zone, mend_max_u64(space->ask_bytes, least_bytes), 0);
         if (mend_status_is_fatal(status) ||
             (status == MEND_DRIVER_OK && find_roomy(space, &p, address))) {
             return status;

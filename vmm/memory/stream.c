@@ -20,15 +20,6 @@ static bool is_open(const mend_streams *streams, int device)
     return streams->contexts[device + 1] != NULL;
 }
 
-static bool is_known(const mend_streams *streams, mend_context home)
-{
-    bool is_there = false;
-    for (int i = 0; i < MEND_CONTEXTS && home != NULL && !is_there; i++) {
-        is_there = streams->contexts[i] == home;
-    }
-    return is_there;
-}
-
 mend_answer mend_foreign_enter(const mend_streams *streams, mend_context context)
 {
     return MEND_ANSWER(context_push, context == streams->contexts[MEND_OWN_CONTEXT]
@@ -41,18 +32,6 @@ void mend_foreign_leave(const mend_streams *streams, mend_context context)
     if (context != streams->contexts[MEND_OWN_CONTEXT]) {
         streams->driver->context_pop(streams->driver);
     }
-}
-
-/* Finds the devices of the current context (the pool's) and of another one. */
-static mend_answer find_devices(const mend_streams *streams, mend_context context, int *own,
-                                int *device)
-{
-    const mend_driver *driver = streams->driver;
-    MEND_TRY_ANSWER(MEND_ANSWER(context_device, driver->context_device(driver, own)));
-    MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
-    const mend_status status = driver->context_device(driver, device);
-    mend_foreign_leave(streams, context);
-    return MEND_ANSWER(context_device, status);
 }
 
 static mend_status hold(mend_streams *streams, int device, const mend_stream_info *info,
@@ -79,17 +58,30 @@ static mend_status hold(mend_streams *streams, int device, const mend_stream_inf
 static mend_status admit(mend_streams *streams, const mend_stream_info *info, bool *is_admitted,
                          mend_driver_call *call)
 {
+    const mend_driver *driver = streams->driver;
     int own = 0;
     int device = 0;
-    *is_admitted = is_known(streams, info->home);
+    *is_admitted = false;
+    for (int i = 0; i < MEND_CONTEXTS && info->home != NULL && !*is_admitted; i++) {
+        *is_admitted = streams->contexts[i] == info->home;
+    }
     if (*is_admitted) {
         return MEND_DRIVER_OK;
     }
-    const mend_answer answer = find_devices(streams, info->context, &own, &device);
-    bool can_hold = answer.status == MEND_DRIVER_OK && device != own && device >= 0 &&
-                    device < MEND_DEVICE_LIMIT && !is_open(streams, device);
-    *call = can_hold ? MEND_CALL_device_open : answer.call;
-    return can_hold ? hold(streams, device, info, is_admitted) : answer.status;
+    *call = MEND_CALL_context_device;
+    MEND_TRY_CALL(driver->context_device(driver, &own)); /* of the current context: the pool's */
+    const mend_answer entered = mend_foreign_enter(streams, info->context);
+    *call = entered.call;
+    MEND_TRY_CALL(entered.status);
+    const mend_status status = driver->context_device(driver, &device);
+    mend_foreign_leave(streams, info->context);
+    *call = MEND_CALL_context_device;
+    if (status != MEND_DRIVER_OK || device == own || device < 0 || device >= MEND_DEVICE_LIMIT ||
+        is_open(streams, device)) {
+        return status;
+    }
+    *call = MEND_CALL_device_open;
+    return hold(streams, device, info, is_admitted);
 }
 
 mend_status mend_foreign_admit_device(mend_streams *streams, int device)
@@ -98,38 +90,6 @@ mend_status mend_foreign_admit_device(mend_streams *streams, int device)
     bool is_admitted = false;
     return is_open(streams, device) ? MEND_DRIVER_OK
                                     : hold(streams, device, &unknown, &is_admitted);
-}
-
-mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured)
-{
-    *is_captured = false;
-    for (int i = 0; i < MEND_CONTEXTS && !*is_captured; i++) {
-        const mend_context context = streams->contexts[i];
-        mend_stream_info info = {0};
-        if (context != NULL) {
-            MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
-            const mend_status status =
-                streams->driver->stream_get_info(streams->driver, MEND_STREAM_LEGACY, &info);
-            mend_foreign_leave(streams, context);
-            MEND_TRY_ANSWER(MEND_ANSWER(stream_get_info, status));
-            *is_captured = info.capture != MEND_CAPTURE_NONE;
-        }
-    }
-    return MEND_ANSWER(stream_get_info, MEND_DRIVER_OK);
-}
-
-/* Closes the other devices. Goes on after a refusal, and returns the first failure. */
-static mend_status close_devices(mend_streams *streams)
-{
-    mend_status first = MEND_DRIVER_OK;
-    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
-        if (is_open(streams, i)) {
-            mend_status status = streams->driver->device_close(streams->driver, i);
-            first = first != MEND_DRIVER_OK ? first : status;
-        }
-        streams->contexts[i + 1] = NULL;
-    }
-    return first;
 }
 
 /* ---- all streams ----------------------------------------------------------------------------- */
@@ -163,34 +123,40 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     return result;
 }
 
-mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
+/* Keeps the first answer that is a failure. */
+static void note_answer(mend_answer *first, mend_answer answer)
 {
-    mend_status first = MEND_DRIVER_OK;
+    *first = first->status != MEND_DRIVER_OK ? *first : answer;
+}
+
+mend_answer mend_streams_clear(mend_streams *streams)
+{
     const mend_driver *driver = streams->driver;
+    mend_answer first = MEND_ANSWER(event_destroy, MEND_DRIVER_OK);
     assert(streams->call_waiters == 0);
     for (uint32_t i = 0; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         for (size_t k = 0; k < state->fence_count; k++) {
-            mend_status status = driver->event_destroy(driver, state->fences[k].event);
-            first = first != MEND_DRIVER_OK ? first : status;
+            note_answer(&first, MEND_ANSWER(event_destroy,
+                                            driver->event_destroy(driver, state->fences[k].event)));
         }
         free(state->fences);
         free(state->waited_epochs);
     }
     for (uint32_t k = 0; k < streams->context_event_count * MEND_CONTEXTS; k++) {
         const mend_event of = streams->context_events[k / MEND_CONTEXTS].of[k % MEND_CONTEXTS];
-        mend_status status = of != NULL ? driver->event_destroy(driver, of) : MEND_DRIVER_OK;
-        first = first != MEND_DRIVER_OK ? first : status;
+        if (of != NULL) {
+            note_answer(&first, MEND_ANSWER(event_destroy, driver->event_destroy(driver, of)));
+        }
     }
     for (size_t k = 0; k < streams->idle_event_count; k++) {
-        mend_status status = driver->event_destroy(driver, streams->idle_events[k]);
-        first = first != MEND_DRIVER_OK ? first : status;
+        note_answer(&first, MEND_ANSWER(event_destroy,
+                                        driver->event_destroy(driver, streams->idle_events[k])));
     }
-    *call = MEND_CALL_event_destroy;
-    mend_status closed = close_devices(streams);
-    if (first == MEND_DRIVER_OK && closed != MEND_DRIVER_OK) {
-        *call = MEND_CALL_device_close;
-        first = closed;
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        if (is_open(streams, i)) {
+            note_answer(&first, MEND_ANSWER(device_close, driver->device_close(driver, i)));
+        }
     }
     free(streams->idle_events);
     mend_slots_clear(streams);
@@ -324,23 +290,35 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
     return mend_slots_add(streams, handle, &info, graph_pool, index);
 }
 
-mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
-                               const mend_stream_info *info, bool *is_same, mend_driver_call *call)
+mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
 {
-    if (info->id == 0 || state->id != 0) {
-        *is_same = info->id == 0 || state->id == info->id;
-        return MEND_DRIVER_OK;
+    assert(stream < streams->count);
+    mend_stream_state *state = &streams->items[stream];
+    if (!state->known || stream == MEND_STREAM_UNKNOWN) {
+        *reach = MEND_REACH_GONE;
+        return MEND_OK;
     }
-    *is_same = false;
-    if (streams->verify) {
-        return MEND_DRIVER_OK;
+    mend_stream_info info = {0};
+    mend_driver_call call = MEND_CALL_stream_get_info;
+    mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
+    bool is_same = status == MEND_DRIVER_OK && (info.id == 0 || state->id == info.id);
+    if (status == MEND_DRIVER_INVALID_HANDLE) {
+        status = MEND_DRIVER_OK;
+    } else if (status == MEND_DRIVER_OK && info.id != 0 && state->id == 0 && !streams->verify) {
+        status = admit(streams, &info, &is_same, &call);
+        if (is_same) { /* the driver identifies it from now on */
+            state->id = info.id;
+            state->context = info.context;
+        }
     }
-    mend_status status = admit(streams, info, is_same, call);
-    if (*is_same) {
-        state->id = info->id;
-        state->context = info->context;
+    MEND_TRY(mend_streams_driver_result(streams, call, status));
+    if (!is_same) {
+        *reach = MEND_REACH_GONE;
+    } else {
+        *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
+        mend_slots_see(streams, stream, info.capture != MEND_CAPTURE_NONE, info.capture_id);
     }
-    return status;
+    return MEND_OK;
 }
 
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
@@ -352,14 +330,13 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
            (events > 0 && stamp.epoch <= state->awaited[events - 1].epoch);
 }
 
-bool mend_stamp_is_old(const mend_streams *streams, mend_stamp stamp, uint64_t order)
+bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp, uint64_t order)
 {
-    assert(stamp.stream < streams->count);
-    const mend_stream_state *state = &streams->items[stamp.stream];
-    size_t at = 0;
-    while (at < state->fence_count && state->fences[at].epoch < stamp.epoch) {
-        at++;
+    if (order == MEND_ANY_FENCE) {
+        return mend_stamp_has_fence(streams, stamp);
     }
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    const size_t at = mend_stream_first_fence(state, stamp.epoch);
     return at < state->fence_count && state->fences[at].order <= order;
 }
 
@@ -394,17 +371,5 @@ void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool)
         state->passed_epoch = state->open_epoch++;
         state->open = false;
         state->open_bytes = 0;
-    }
-}
-
-void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool)
-{
-    assert(graph_pool != 0);
-    for (uint32_t i = mend_slots_first_of(streams, graph_pool), next; i != MEND_STREAM_UNKNOWN;
-         i = next) {
-        next = mend_slots_next_of(streams, i);
-        mend_slots_lose(streams, i);
-        mend_slots_leave_graph_pool(streams, i);
-        streams->items[i].has_ended = true;
     }
 }

@@ -193,6 +193,16 @@ static inline uint64_t mend_stream_awaited_epoch(const mend_stream_state *state)
     return epoch;
 }
 
+/* Which of the stream's fences is the first that covers the epoch. Their number: none. */
+static inline size_t mend_stream_first_fence(const mend_stream_state *state, uint64_t epoch)
+{
+    size_t at = 0;
+    while (at < state->fence_count && state->fences[at].epoch < epoch) {
+        at++;
+    }
+    return at;
+}
+
 /* Clears the last lookup, because a stream is no longer known. */
 static inline void mend_streams_look_up_anew(mend_streams *streams)
 {
@@ -205,8 +215,8 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_events *events);
 
 /* Destroys all events, and closes the other devices. Calls the driver. Goes on after a refusal, and
- * returns the first failure with its call. */
-mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
+ * returns the first one. */
+mend_answer mend_streams_clear(mend_streams *streams);
 
 /*
  * The index of a stream in a graph pool (0: none). Registers the stream if it is new. Calls the
@@ -337,16 +347,8 @@ static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp s
 /* Whether an event was recorded that covers the stamp. */
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);
 
-/* Whether it has a fence of its stream up to this order. */
-bool mend_stamp_is_old(const mend_streams *streams, mend_stamp stamp, uint64_t order);
-
 /* Whether a stream can be made to wait for the stamp by fences up to this order. */
-static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp,
-                                             uint64_t order)
-{
-    return order == MEND_ANY_FENCE ? mend_stamp_has_fence(streams, stamp)
-                                   : mend_stamp_is_old(streams, stamp, order);
-}
+bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp, uint64_t order);
 
 /* A slot of the stream in a graph pool, if the stream was captured when the driver was last asked,
  * or UNKNOWN. */
@@ -359,15 +361,17 @@ void mend_streams_leave_graph_pools(mend_streams *streams, mend_stream handle, u
 /* All use of the graph pool's memory is over: its freed memory is idle. */
 void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool);
 
-/* The slots of a graph pool become slots of a forgotten stream: the memory waits for its fences, or
- * for the context. */
-void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool);
+/* Whether the pool can record events and queue waits on a stream. */
+typedef enum mend_reach {
+    MEND_REACH_OPEN,
+    MEND_REACH_CAPTURED, /* work queued now would become part of a graph */
+    MEND_REACH_GONE      /* the handle means another stream (the per-thread stream of another
+                          * thread, or the stream was destroyed without mend_unregister_stream), or
+                          * the stream was forgotten */
+} mend_reach;
 
-/* The driver has answered about the stream: learns its identity from *info. *is_same is false if it
- * is another stream now, or one that the pool cannot serve. If the result is not OK, *call is the
- * refused call. */
-mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
-                               const mend_stream_info *info, bool *is_same, mend_driver_call *call);
+/* Asks the driver, and learns the stream's identity. */
+mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach);
 
 /* Once there is a stream of another device, memory without an event of its stream waits for several
  * contexts: the pool's own, and the open contexts of all devices whose streams the pool has
@@ -380,10 +384,6 @@ mend_status mend_foreign_admit_device(mend_streams *streams, int device);
 /* Makes a context current until it is left. The pool's own is so already. */
 mend_answer mend_foreign_enter(const mend_streams *streams, mend_context context);
 void mend_foreign_leave(const mend_streams *streams, mend_context context);
-
-/* Whether the legacy stream of one of the contexts is unusable, because a blocking stream there is
- * captured. Answers of stream_get_info and context_push. */
-mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured);
 
 /* The result of a driver call: notes a failure. */
 mend_result mend_streams_driver_result(mend_streams *streams, mend_driver_call call,
@@ -461,8 +461,9 @@ static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t 
 void mend_watch_begin(const mend_streams *streams, mend_watch *watch, mend_context context);
 void mend_watch_end(mend_watch *watch);
 
-/* Takes the slot out of its graph pool, among those outside of all graph pools. */
-void mend_slots_leave_graph_pool(mend_streams *streams, uint32_t slot);
+/* The slots of a graph pool become slots of a forgotten stream: the memory waits for its fences, or
+ * for the context. */
+void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool);
 
 /* Notes whether the stream was seen captured. Other pools know of it then, but for a default
  * stream, and with detect_destroyed_streams, where nobody may ask. */

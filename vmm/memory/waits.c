@@ -3,25 +3,13 @@
 
 #include "base/error.h"
 
-static void keep_later(mend_stamp *stamp, mend_stamp other)
-{
-    assert(stamp->stream == other.stream);
-    if (other.epoch > stamp->epoch) {
-        stamp->epoch = other.epoch;
-    }
-}
-
 void mend_waits_add_other(mend_wait_env env, mend_waits *waits, mend_stamp stamp)
 {
     assert(waits->first.epoch != 0);
     assert(stamp.epoch != 0);
-    if (waits->first.stream == stamp.stream) {
-        keep_later(&waits->first, stamp);
-        return;
-    }
-    for (mend_wait *at = waits->others; at != NULL; at = at->next) {
+    for (mend_wait *at = &waits->all; at != NULL; at = at->next) {
         if (at->stamp.stream == stamp.stream) {
-            keep_later(&at->stamp, stamp);
+            mend_raise_u64(&at->stamp.epoch, stamp.epoch);
             return;
         }
     }
@@ -52,18 +40,6 @@ void mend_waits_end_uses(mend_wait_env env, mend_waits *waits, uint32_t freed_on
     }
 }
 
-/* Makes one of the others the first stamp, if the first one is idle. */
-static void fill_first(mend_wait_env env, mend_waits *waits)
-{
-    if (waits->first.epoch == 0 && waits->others != NULL) {
-        mend_wait *node = waits->others;
-        assert(node->stamp.epoch != 0);
-        waits->first = node->stamp;
-        waits->others = node->next;
-        mend_slab_give(env.nodes, node);
-    }
-}
-
 bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits)
 {
     assert(waits->others != NULL);
@@ -77,11 +53,18 @@ bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits)
             link = &node->next;
         }
     }
-    if (mend_stamp_has_passed(env.streams, waits->first)) {
-        waits->first = (mend_stamp){0};
-        fill_first(env, waits);
+    if (!mend_stamp_has_passed(env.streams, waits->first)) {
+        return false;
     }
-    return waits->first.epoch == 0;
+    mend_wait *next = waits->others;
+    if (next == NULL) {
+        waits->first = (mend_stamp){0};
+        return true;
+    }
+    assert(next->stamp.epoch != 0);
+    waits->all = *next;
+    mend_slab_give(env.nodes, next);
+    return false;
 }
 
 mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_waits *waits,
@@ -95,29 +78,22 @@ mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_wai
     return at->stamp;
 }
 
-static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uint32_t stream)
-{
-    assert(stamp.stream < streams->count);
-    assert(stream < streams->count);
-    if (mend_stamp_is_ready(streams, stamp, stream)) {
-        return 0;
-    }
-    const mend_stream_state *state = &streams->items[stamp.stream];
-    if (state->graph_pool != 0) {
-        return MEND_BLOCKED_BY_GRAPH_POOLS;
-    }
-    /* Nothing can be recorded on a stream that the pool no longer knows. */
-    const bool is_unfenced = !state->known && state->open && stamp.epoch == state->open_epoch;
-    return stamp.stream == MEND_STREAM_UNKNOWN || is_unfenced ? MEND_BLOCKED_UNTIL_WAIT
-                                                              : MEND_BLOCKED_BY_STREAMS;
-}
-
 unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,
                                uint32_t stream)
 {
     unsigned holds = 0;
     for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
-        holds |= hold_of_stamp(streams, at->stamp, stream);
+        const mend_stamp stamp = at->stamp;
+        const mend_stream_state *state = &streams->items[stamp.stream];
+        assert(stamp.stream < streams->count);
+        /* Nothing can be recorded on a stream that the pool no longer knows. */
+        const bool is_unfenced = !state->known && state->open && stamp.epoch == state->open_epoch;
+        if (mend_stamp_is_ready(streams, stamp, stream)) {
+            continue;
+        }
+        holds |= state->graph_pool != 0                               ? MEND_BLOCKED_BY_GRAPH_POOLS
+                 : stamp.stream == MEND_STREAM_UNKNOWN || is_unfenced ? MEND_BLOCKED_UNTIL_WAIT
+                                                                      : MEND_BLOCKED_BY_STREAMS;
     }
     return holds;
 }

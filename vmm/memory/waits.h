@@ -174,18 +174,6 @@ static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
  * for it, which invalidates the capture.
  */
 
-/* Whether the pool can record events and queue waits on a stream. */
-typedef enum mend_reach {
-    MEND_REACH_OPEN,
-    MEND_REACH_CAPTURED, /* work queued now would become part of a graph */
-    MEND_REACH_GONE      /* the handle means another stream (the per-thread stream of another
-                          * thread, or the stream was destroyed without mend_unregister_stream), or
-                          * the stream was forgotten */
-} mend_reach;
-
-/* Asks the driver. */
-mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach);
-
 /* Whether any stream is being captured, as far as the pool can know. `asking` is the stream that
  * the current call names (MEND_STREAM_UNKNOWN: none). */
 mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured);

@@ -220,7 +220,6 @@ FENCE_TEST(physical_fence, an_event_of_a_capture_covers_nothing)
 MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place)
 {
     stream_rig r;
-    mend_driver_call refused;
     ASSERT_TRUE(stream_rig_open(&r));
     mend_stamp early = work_and_close(&r, SHORT_NS);
     mend_stamp late = work_and_close(&r, SHORT_NS);
@@ -234,8 +233,24 @@ MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place
     expect_passed(&r, early, true);
     expect_passed(&r, late, true);
     EXPECT_FALSE(state->open);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r.streams, &refused));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r.streams).status);
     mend_sim_destroy(r.sim); /* which has heard of the question */
+}
+
+/* What is due lost its own event to a capture. That of what was freed later covers it. */
+FENCE_TEST(physical_fence, the_host_waits_for_a_later_fence_in_the_place_of_a_lost_one)
+{
+    mend_stamp early = work_and_close(r, SHORT_NS);
+    mend_streams_begin_host_waits(&r->streams);
+    mend_stamp late = work_and_close(r, SHORT_NS);
+    r->driver.event_synchronize = captured_event;
+    expect_wait(r, true);
+    expect_passed(r, early, false);
+    r->driver.event_synchronize = r->device->event_synchronize;
+    expect_wait(r, true);
+    expect_passed(r, early, true);
+    expect_passed(r, late, true);
+    expect_wait(r, false);
 }
 
 /* Memory freed before the fence counts for no later one. */

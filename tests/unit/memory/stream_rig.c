@@ -53,8 +53,7 @@ bool stream_rig_open_unmet(stream_rig *r, bool verify)
 
 void stream_rig_close(stream_rig *r)
 {
-    mend_driver_call refused;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams, &refused));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams).status);
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_pop(r->device));
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 0));
     EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));
