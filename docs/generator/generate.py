@@ -300,6 +300,11 @@ TASKS = (
     ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
                                         "mend_range_commit_all", "mend_range_decommit",
                                         "mend_range_destroy")),
+    ("release memory and keep addresses", ("mend_sleep", "mend_wake")),
+    ("share blocks with other processes", ("mend_export", "mend_import", "mend_import_close")),
+    ("keep memory in place for other hardware", ("mend_pin", "mend_unpin")),
+    ("move small blocks together", ("mend_compact",)),
+    ("know who holds memory", ("mend_get_owners",)),
     ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink")),
     ("share one pool in a process",
@@ -394,7 +399,7 @@ def api_documents():
         contents.append(item(f"**[{title}](api/{name}.md)**: " + ", ".join(sections_here)))
     if sections:
         raise Undocumented("on no page: " + ", ".join(f"{h}.h, {t}" for h, t in sections))
-    index = ["# The interface", MADE,
+    index = ["# API", MADE,
              wrapped("Every call, type and constant of the headers in"
                      " [api/include/mend](../api/include/mend). Programs that use them are in the"
                      " [tutorials](tutorials/README.md) and in [examples](examples)."
