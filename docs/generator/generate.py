@@ -429,7 +429,7 @@ KINDS = {
     "SHARING": "`off`, `on`, `fabric` or `auto`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",
 }
-KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configuration.h -->\n)"
+KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/pool.h -->\n)"
                   r".*?(?=<!-- end of keys -->)", re.S)
 
 
@@ -437,7 +437,7 @@ CONFIGURATION = "docs/tuning.md"
 
 
 def configuration_document(current):
-    with open(os.path.join(ROOT, "vmm/pool/configuration.h"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "vmm/pool/pool.h"), encoding="utf-8") as file:
         entries = [entry_of(paragraph) for paragraph in paragraphs_of(file.read())]
     _, _, rows = next(e.table() for e in entries if e.code.startswith("#define MEND_CONFIGURATION"))
     lines = table(("key", "value", "default", "field of `mend_pool_config`", "meaning"), [

@@ -2,7 +2,7 @@
  * Bytes as MEND_CONF: taken whole or refused with its reason. The program's values stay. A pool
  * made of it works on a small device, or is refused in words, and leaves nothing behind.
  */
-#include "pool/configuration.h"
+#include "pool/pool.h"
 
 #include "base/align.h"
 #include "mend/mend_frameworks.h"

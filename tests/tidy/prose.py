@@ -154,7 +154,7 @@ class Tree:
                           if path.startswith("api/python/libmend/")
                           for found in in_python.findall(f"{text}\n{path.replace('/', '.')}")
                           for word in ".".join(found).split(".")}
-        self.keys = self.words(re.compile(r"\bX\(([a-z]\w*),"), "vmm/pool/configuration.h")
+        self.keys = self.words(re.compile(r"\bX\(([a-z]\w*),"), "vmm/pool/pool.h")
 
     @functools.lru_cache(maxsize=None)
     def words(self, pattern, *folders):

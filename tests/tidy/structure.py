@@ -290,7 +290,7 @@ PARTS = {
     "chunks": Part("mend_chunks", "memory", whole=True, passed=["deferred", "slab"],
                    set_by={"ranges": ["sums_at"]}),
     "config": Part("mend_heap_config", "alloc",
-                   set_by={"plan": ["placement"], "pool": ["soft_limit_bytes"]}),
+                   set_by={"plan": ["placement"], "pool": ["limit_bytes", "soft_limit_bytes"]}),
     "counters": Part("mend_heap_counters", "layout", set_by={
         "alloc": ["cache_hits", "background_trimmed_bytes", "moves_avoided", "out_of_memory",
                   "placed_by_extension", "placed_in_run", "soft_limit_passed", "waited_requests"],

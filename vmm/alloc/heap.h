@@ -294,9 +294,6 @@ bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool i
  * scope is open. */
 bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking);
 
-/* As mend_set_limit. */
-mend_result mend_fallback_set_limit(mend_heap *heap, uint64_t limit_bytes);
-
 /* Releases chunks unused for `unused_ns` (0: none), then idle ones until others got `wants_bytes`
  * and the pool is below its soft limit. `keep_bytes` stay. Waits for nothing. The caller holds both
  * locks. Errors as mend_trim. *released_bytes is right even then. */

@@ -134,19 +134,6 @@ bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool i
     return heap->chunks.reserved_bytes + heap->space.address_bytes < before_bytes;
 }
 
-mend_result mend_fallback_set_limit(mend_heap *heap, uint64_t limit_bytes)
-{
-    mend_events_begin_call(&heap->events, MEND_CAUSE_LIMIT);
-    uint64_t total_bytes = heap->device.total_bytes;
-    heap->config.limit_bytes = limit_bytes == 0 ? heap->config.default_limit_bytes
-                                                : mend_min_u64(limit_bytes, total_bytes);
-    mend_events_note(&heap->events, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes, 0);
-    uint64_t released_bytes = 0;
-    return heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)
-               ? mend_fallback_trim(heap, mend_budget_limit_of_chunks(heap), false, &released_bytes)
-               : MEND_OK;
-}
-
 /* ---- a safe point ---------------------------------------------------------------------------- */
 
 /* All work of the context is done, and the program launches none until the call ends. Sleeps and

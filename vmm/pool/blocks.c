@@ -57,15 +57,6 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     return result;
 }
 
-/* Whether nothing but a size is asked for: the front cache serves such a request. */
-static bool are_usual(const mend_terms *terms)
-{
-    return mend_is_power_of_two(terms->alignment_bytes) &&
-           terms->alignment_bytes <= MEND_GRANULE_BYTES && terms->graph_pool == 0 &&
-           terms->tag == 0 && terms->sleep_tag == 0 && terms->at == 0 && !terms->in_one_chunk &&
-           !terms->is_plain;
-}
-
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
 {
     MEND_INVALID_IF(pool == NULL || pointer == NULL, "mend_alloc: pool or pointer is NULL");
@@ -128,8 +119,10 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
     mend_terms terms;
     mend_order order;
     MEND_TRY(read_options(pool, stream, options, &terms));
-    if (are_usual(&terms)) {
-        return mend_alloc(pool, size_bytes, stream, pointer);
+    if (mend_is_power_of_two(terms.alignment_bytes) &&
+        terms.alignment_bytes <= MEND_GRANULE_BYTES && terms.graph_pool == 0 && terms.tag == 0 &&
+        terms.sleep_tag == 0 && terms.at == 0 && !terms.in_one_chunk && !terms.is_plain) {
+        return mend_alloc(pool, size_bytes, stream, pointer); /* nothing but a size is asked for */
     }
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     if (mend_process_has_marks()) {
@@ -259,17 +252,6 @@ mend_result mend_unregister_stream(mend_pool *pool, mend_stream stream)
         "mend_unregister_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
     MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(pool, mend_users_unregister_stream(&pool->heap, stream));
-}
-
-bool mend_pool_holds(mend_pool *pool, const void *pointer)
-{
-    if (pool->generation != mend_process_generation()) {
-        return true;
-    }
-    mend_heap_lock(&pool->heap);
-    bool holds = mend_heap_holds(&pool->heap, (uint64_t)(uintptr_t)pointer);
-    mend_heap_unlock(&pool->heap);
-    return holds;
 }
 
 mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block_info *info)

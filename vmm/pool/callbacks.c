@@ -9,13 +9,6 @@
 #define ENTRY_OF(at)  MEND_CONTAINER_OF(at, mend_callback_entry, link)
 #define POOL_OF(heap) MEND_CONTAINER_OF(heap, mend_pool, heap)
 
-void mend_callbacks_init(mend_callbacks *callbacks)
-{
-    *callbacks = (mend_callbacks){0};
-    mend_list_init(&callbacks->entries);
-    mend_condition_init(&callbacks->changed);
-}
-
 void mend_callbacks_destroy(mend_callbacks *callbacks)
 {
     while (!mend_list_is_empty(&callbacks->entries)) {
@@ -193,20 +186,8 @@ static bool trim_others(const mend_seek *seek)
     return gave;
 }
 
-/* Calls one callback without the lock. True if it freed anything. */
-static bool call_one(mend_pool *pool, uint64_t needed_bytes, const mend_callback_entry *entry)
-{
-    pool->callbacks.calls++;
-    mend_heap_unlock(&pool->heap);
-    ++*mend_process_callback_depth();
-    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    int answer = entry->callback(entry->context, pool, needed_bytes);
-    --*mend_process_callback_depth();
-    mend_heap_lock(&pool->heap);
-    return answer != 0;
-}
-
-/* Calls the callbacks that were added before the first one is called, until there is memory. */
+/* Calls the callbacks that were added before the first one is called, without the lock, until there
+ * is memory. */
 static mend_outcome call_back(mend_seek *seek)
 {
     mend_heap *heap = seek->heap;
@@ -223,7 +204,16 @@ static mend_outcome call_back(mend_seek *seek)
         mend_callback_entry *entry = ENTRY_OF(at);
         mend_callback_run own = {.thread = pthread_self()};
         mend_list_append(&entry->runs, &own.link); /* keeps the entry in the list */
-        bool has_freed = !entry->is_removed && call_one(pool, seek->needed_bytes, entry);
+        bool has_freed = false;
+        if (!entry->is_removed) {
+            callbacks->calls++;
+            mend_heap_unlock(heap);
+            ++*mend_process_callback_depth();
+            assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
+            has_freed = entry->callback(entry->context, pool, seek->needed_bytes) != 0;
+            --*mend_process_callback_depth();
+            mend_heap_lock(heap);
+        }
         if (heap->unlocking.lost != MEND_DRIVER_OK) {
             mend_pool_check_context(pool);
             outcome = MEND_FAILED;
@@ -249,22 +239,6 @@ const mend_helpers mend_pool_helpers = {has_callbacks, trim_others, call_back};
  * either.
  */
 
-mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info)
-{
-    uint64_t asked = config->peers == MEND_PEERS_NONE ? 0 : config->peers;
-    assert(config->device >= 0);
-    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
-        bool is_asked = i != config->device && (asked >> i & 1) != 0;
-        if (is_asked && (info->peers >> i & 1) == 0) {
-            return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                             "mend_pool_config.peers names device %d, which cannot reach the "
-                             "memory of device %d",
-                             i, config->device);
-        }
-    }
-    return MEND_OK;
-}
-
 /* Lets the device access the pool's memory, if the pool allows peers and the device can reach
  * it. */
 static mend_result let_use(mend_pool *pool, int device)
@@ -277,16 +251,6 @@ static mend_result let_use(mend_pool *pool, int device)
     return mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
 }
 
-/* Another pool whose context is lost is ignored. */
-static mend_result meet(mend_pool *pool, mend_pool *other)
-{
-    assert(pool->device != other->device);
-    const mend_result here = let_use(pool, other->device);
-    const mend_result there = let_use(other, pool->device);
-    const bool is_ignored = here != MEND_OK || there == MEND_ERROR_DEVICE_LOST;
-    return is_ignored ? here : there;
-}
-
 mend_result mend_peer_devices_meet(mend_pool *pool)
 {
     mend_result result = MEND_OK;
@@ -296,7 +260,11 @@ mend_result mend_peer_devices_meet(mend_pool *pool)
         while (i != pool->device && result == MEND_OK &&
                (member = mend_process_visit_next(&mend_process_pools, pool->driver, i, &cursor)) !=
                    NULL) {
-            result = meet(pool, MEND_CONTAINER_OF(member, mend_pool, member));
+            const mend_result here = let_use(pool, i);
+            const mend_result there =
+                let_use(MEND_CONTAINER_OF(member, mend_pool, member), pool->device);
+            /* Another pool whose context is lost is ignored. */
+            result = here != MEND_OK || there == MEND_ERROR_DEVICE_LOST ? here : there;
             mend_process_visit_end(&mend_process_pools, member);
         }
     }

@@ -1,5 +1,5 @@
 /* MEND_CONF: its options read into the configuration of a pool. */
-#include "pool/configuration.h"
+#include "pool/pool.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -171,26 +171,10 @@ static bool read_from_to(slice value, uint64_t least, uint64_t largest, int64_t 
     return digits > 0 && digits == value.length && number >= least;
 }
 
-static bool is_percent(slice value)
-{
-    return value.length > 0 && value.text[value.length - 1] == '%';
-}
-
 static bool read_percent(slice value, uint64_t least, uint64_t largest, int64_t *read)
 {
-    return is_percent(value) &&
+    return value.length > 0 && value.text[value.length - 1] == '%' &&
            read_from_to((slice){value.text, value.length - 1}, least, largest, read);
-}
-
-/* A percentage is stored as a negative number, bytes as a positive one. */
-static bool read_limit(slice value, int64_t *read)
-{
-    if (!is_percent(value)) {
-        return read_bytes(value, read);
-    }
-    const bool is_good = read_percent(value, 1, LARGEST_PERCENT, read);
-    *read = -*read;
-    return is_good;
 }
 
 /* auto is 0, the default of the field. */
@@ -246,24 +230,17 @@ size_t mend_configuration_read_observe(const char *text, mend_observed *observed
     return length;
 }
 
-/* Where an item ends: at a comma, but of a list of observers at one that none follows. */
-static size_t length_of(const char *text)
-{
-    static const char key[] = "observe:";
-    mend_observed observed;
-    const size_t list = strncmp(text, key, strlen(key)) == 0
-                            ? mend_configuration_read_observe(text + strlen(key), &observed)
-                            : 0;
-    return list > 0 ? strlen(key) + list : strcspn(text, ",");
-}
-
 static bool read_value(configuration_kind kind, slice value, int64_t *read)
 {
     switch (kind) {
     case KIND_BYTES:
         return read_bytes(value, read);
     case KIND_LIMIT:
-        return read_limit(value, read);
+        if (!read_percent(value, 1, LARGEST_PERCENT, read)) {
+            return read_bytes(value, read);
+        }
+        *read = -*read; /* a percentage is stored as a negative number */
+        return true;
     case KIND_GROWTH:
         return read_percent(value, LEAST_GROWTH_PERCENT, MOST_GROWTH_PERCENT, read);
     case KIND_SWITCH:
@@ -299,16 +276,6 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
     return false;
 }
 
-/* The program's value stays, whether bytes or percent. */
-static void set_limit(int64_t value, mend_pool_config *config)
-{
-    assert(value >= -LARGEST_PERCENT);
-    if (config->limit_bytes == 0 && config->limit_percent == 0) {
-        config->limit_bytes = value > 0 ? (uint64_t)value : 0;
-        config->limit_percent = value < 0 ? (int)-value : 0;
-    }
-}
-
 /* The program's values stay. */
 static void set_field(configuration_key key, int64_t value, mend_pool_config *config)
 {
@@ -325,23 +292,13 @@ static void set_field(configuration_key key, int64_t value, mend_pool_config *co
     }
 }
 
-static bool has_white_space(slice part)
-{
-    for (size_t i = 0; i < part.length; i++) {
-        if (isspace((unsigned char)part.text[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static mend_result read_item(slice item, bool seen[KEY_COUNT], mend_pool_config *config)
 {
     mend_result wrong = MEND_ERROR_INVALID_ARGUMENT;
     if (item.length == 0) {
         return mend_fail(wrong, "MEND_CONF has an empty item; it is written key:value,key:value");
     }
-    if (has_white_space(item)) {
+    if (strcspn(item.text, " \t\n\v\f\r") < item.length) {
         return mend_fail(wrong, "MEND_CONF has white space in \"%.*s\"; it takes none",
                          SHOWN(item));
     }
@@ -371,7 +328,11 @@ static mend_result read_item(slice item, bool seen[KEY_COUNT], mend_pool_config 
     }
     seen[key] = true;
     if (keys[key].kind == KIND_LIMIT) {
-        set_limit(read, config);
+        assert(read >= -LARGEST_PERCENT);
+        if (config->limit_bytes == 0 && config->limit_percent == 0) { /* else the program's stays */
+            config->limit_bytes = read > 0 ? (uint64_t)read : 0;
+            config->limit_percent = read < 0 ? (int)-read : 0;
+        }
     } else {
         set_field(key, read, config);
     }
@@ -386,7 +347,14 @@ mend_result mend_configuration_read(const char *text, mend_pool_config *config)
     mend_pool_config read = *config;
     bool seen[KEY_COUNT] = {false};
     for (const char *rest = text;; rest++) {
-        slice item = {rest, length_of(rest)};
+        /* Ends at a comma, but of a list of observers at one that none follows. */
+        static const char list_key[] = "observe:";
+        mend_observed observed;
+        const size_t list =
+            strncmp(rest, list_key, strlen(list_key)) == 0
+                ? mend_configuration_read_observe(rest + strlen(list_key), &observed)
+                : 0;
+        slice item = {rest, list > 0 ? strlen(list_key) + list : strcspn(rest, ",")};
         MEND_TRY(read_item(item, seen, &read));
         rest += item.length;
         if (*rest == 0) {

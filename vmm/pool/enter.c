@@ -164,18 +164,15 @@ mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
     return result;
 }
 
-/* Whether another pool has the pointer. Then the failure names it. */
-static bool is_of(mend_pool *other, const mend_pool *pool, const void *pointer)
+bool mend_pool_holds(mend_pool *pool, const void *pointer)
 {
-    mend_heap_lock(&other->heap);
-    const bool is_here = mend_heap_holds(&other->heap, (uint64_t)(uintptr_t)pointer);
-    mend_heap_unlock(&other->heap);
-    if (is_here && other != pool) {
-        (void)mend_fail(MEND_ERROR_FOREIGN_POINTER,
-                        "%p is memory of another pool: %p, on device %d", pointer, (void *)other,
-                        other->device);
+    if (pool->generation != mend_process_generation()) {
+        return true;
     }
-    return is_here;
+    mend_heap_lock(&pool->heap);
+    bool holds = mend_heap_holds(&pool->heap, (uint64_t)(uintptr_t)pointer);
+    mend_heap_unlock(&pool->heap);
+    return holds;
 }
 
 mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result result)
@@ -187,7 +184,13 @@ mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result
         mend_process_member *member;
         while (!is_found && (member = mend_process_visit_next(&mend_process_pools, pool->driver, i,
                                                               &cursor)) != NULL) {
-            is_found = is_of(MEND_CONTAINER_OF(member, mend_pool, member), pool, pointer);
+            mend_pool *other = MEND_CONTAINER_OF(member, mend_pool, member);
+            is_found = mend_pool_holds(other, pointer);
+            if (is_found && other != pool) {
+                (void)mend_fail(MEND_ERROR_FOREIGN_POINTER,
+                                "%p is memory of another pool: %p, on device %d", pointer,
+                                (void *)other, other->device);
+            }
             mend_process_visit_end(&mend_process_pools, member);
         }
     }

@@ -14,21 +14,6 @@
 /* Bytes. Memory of the driver's own has no page. Small ones round little. */
 #define PASSED_PAGE_BYTES (64 * MEND_KIB)
 
-static mend_result check_config(const mend_pool_config *config)
-{
-    MEND_TRY(mend_configuration_check(config));
-    MEND_INVALID_IF(config->device < 0, "mend_pool_config.device is negative");
-    MEND_INVALID_IF(config->limit_percent < 0 || config->limit_percent > 100,
-                    "mend_pool_config.limit_percent is not 0 to 100");
-    MEND_INVALID_IF(config->limit_percent != 0 && config->limit_bytes != 0,
-                    "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
-    MEND_INVALID_IF(config->growth_percent != 0 && config->growth_percent < 100,
-                    "mend_pool_config.growth_percent is not 0 or 100 to 10000");
-    MEND_INVALID_IF(config->address_reservation_bytes > LARGEST_CONFIG_BYTES,
-                    "mend_pool_config.address_reservation_bytes is above 2^60");
-    return MEND_OK;
-}
-
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config)
 {
     *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
@@ -68,7 +53,17 @@ static mend_result read_config(const mend_pool_config *given, mend_pool_config *
                     "mend_pool_config.observe is not top, poison, guard and a path that begins "
                     "with /, joined by commas");
     config->record = config->record != NULL ? config->record : mend_process_variable("MEND_RECORD");
-    return check_config(config);
+    MEND_TRY(mend_configuration_check(config));
+    MEND_INVALID_IF(config->device < 0, "mend_pool_config.device is negative");
+    MEND_INVALID_IF(config->limit_percent < 0 || config->limit_percent > 100,
+                    "mend_pool_config.limit_percent is not 0 to 100");
+    MEND_INVALID_IF(config->limit_percent != 0 && config->limit_bytes != 0,
+                    "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
+    MEND_INVALID_IF(config->growth_percent != 0 && config->growth_percent < 100,
+                    "mend_pool_config.growth_percent is not 0 or 100 to 10000");
+    MEND_INVALID_IF(config->address_reservation_bytes > LARGEST_CONFIG_BYTES,
+                    "mend_pool_config.address_reservation_bytes is above 2^60");
+    return MEND_OK;
 }
 
 static mend_result open_device(const mend_driver *driver, int device, mend_device_info *info)
@@ -97,20 +92,6 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
                                        "without Mend (libmend.torch leaves PyTorch its own)");
     }
     return MEND_OK;
-}
-
-/* The requests that a pool passes through to the driver. It then has no chunks, and none of their
- * features.
- */
-static mend_passes passes_of(const mend_pool_config *config, mend_device_info *info)
-{
-    if (info->virtual_memory && config->plain != 1) {
-        return MEND_PASSES_NONE;
-    }
-    info->granularity_bytes = info->recommended_bytes = PASSED_PAGE_BYTES;
-    info->share_file_descriptor = info->share_fabric = info->rdma = info->multicast = false;
-    info->peers = 0;
-    return config->plain != 1 && info->memory_pools ? MEND_PASSES_IN_ORDER : MEND_PASSES_ALL;
 }
 
 /* The most physical memory the pool may hold. */
@@ -201,6 +182,23 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, int check
     };
 }
 
+/* Each device of mend_pool_config.peers can reach the memory of the pool. */
+static mend_result check_peers(const mend_pool_config *config, const mend_device_info *info)
+{
+    uint64_t asked = config->peers == MEND_PEERS_NONE ? 0 : config->peers;
+    assert(config->device >= 0);
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        bool is_asked = i != config->device && (asked >> i & 1) != 0;
+        if (is_asked && (info->peers >> i & 1) == 0) {
+            return mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                             "mend_pool_config.peers names device %d, which cannot reach the "
+                             "memory of device %d",
+                             i, config->device);
+        }
+    }
+    return MEND_OK;
+}
+
 static mend_result check_sharing(const mend_pool_config *config, const mend_device_info *info)
 {
     const bool takes_fabric = config->shareable == MEND_SHAREABLE_FABRIC;
@@ -212,18 +210,6 @@ static mend_result check_sharing(const mend_pool_config *config, const mend_devi
                            "memory by file descriptors%s",
                            config->shareable, config->device, info->name,
                            takes_fabric ? " or by fabric handles" : "");
-}
-
-static mend_result check_limit(const mend_heap_config *config, const mend_device_info *info)
-{
-    if (config->limit_bytes >= info->granularity_bytes) {
-        return MEND_OK;
-    }
-    return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                     "a limit of %llu bytes is less than a page of device %d, %llu bytes: nothing "
-                     "could ever be allocated",
-                     (unsigned long long)config->limit_bytes, config->device,
-                     (unsigned long long)info->granularity_bytes);
 }
 
 static mend_result tell(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
@@ -238,13 +224,25 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
                              mend_device_info *info)
 {
     uint64_t default_limit_bytes = 0;
-    const mend_passes passes = passes_of(config, info);
-    MEND_TRY(mend_peer_devices_check(config, info));
+    mend_passes passes = MEND_PASSES_NONE;
+    if (!info->virtual_memory || config->plain == 1) { /* no chunks, and none of their features */
+        passes = config->plain != 1 && info->memory_pools ? MEND_PASSES_IN_ORDER : MEND_PASSES_ALL;
+        info->granularity_bytes = info->recommended_bytes = PASSED_PAGE_BYTES;
+        info->share_file_descriptor = info->share_fabric = info->rdma = info->multicast = false;
+        info->peers = 0;
+    }
+    MEND_TRY(check_peers(config, info));
     MEND_TRY(check_sharing(config, info));
     MEND_TRY(find_default_limit(config, info, &default_limit_bytes));
     mend_heap_config heap_config =
         heap_config_of(config, pool->observed.checks, info, default_limit_bytes);
-    MEND_TRY(check_limit(&heap_config, info));
+    if (heap_config.limit_bytes < info->granularity_bytes) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "a limit of %llu bytes is less than a page of device %d, %llu bytes: "
+                         "nothing could ever be allocated",
+                         (unsigned long long)heap_config.limit_bytes, config->device,
+                         (unsigned long long)info->granularity_bytes);
+    }
     heap_config.passes = passes;
     heap_config.home = &pool->member;
     mend_pool_config known = *config;
@@ -262,29 +260,8 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     return result;
 }
 
-/* Makes the pool known to others of the process, and starts its threads. On failure it leaves them
- * again, and its heap is destroyed. */
-static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
-{
-    mend_callbacks_init(&pool->callbacks);
-    mend_process_join(&mend_process_pools, &pool->member);
-    mend_result result = mend_peer_devices_meet(pool);
-    result = result == MEND_OK ? tell(pool, MEND_POOL_BEGINS, config) : result;
-    result = result == MEND_OK && config->idle_ms > 0 ? mend_background_thread_start(pool) : result;
-    if (result != MEND_OK) {
-        const mend_thread_error why = *mend_process_failure(); /* and not the failure of its end */
-        mend_background_thread_stop(pool);
-        mend_process_leave(&mend_process_pools, &pool->member);
-        (void)tell(pool, MEND_POOL_IS_LEFT, NULL);
-        mend_heap_destroy(&pool->heap);
-        (void)tell(pool, MEND_POOL_ENDED, NULL);
-        mend_callbacks_destroy(&pool->callbacks);
-        *mend_process_failure() = why;
-    }
-    return result;
-}
-
-/* Opens the device and creates the heap on it. */
+/* Opens the device, creates the heap on it, makes the pool known to others of the process, and
+ * starts its threads. On failure nothing is left. */
 static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
 {
     mend_device_info info = {0};
@@ -296,9 +273,26 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
     mend_result result = make_heap(pool, config, &info);
-    result = result == MEND_OK ? join_process(pool, config) : result;
     if (result != MEND_OK) {
         config->driver->device_close(config->driver, config->device);
+        return result;
+    }
+    mend_list_init(&pool->callbacks.entries);
+    mend_condition_init(&pool->callbacks.changed);
+    mend_process_join(&mend_process_pools, &pool->member);
+    result = mend_peer_devices_meet(pool);
+    result = result == MEND_OK ? tell(pool, MEND_POOL_BEGINS, config) : result;
+    result = result == MEND_OK && config->idle_ms > 0 ? mend_background_thread_start(pool) : result;
+    if (result != MEND_OK) {
+        const mend_thread_error why = *mend_process_failure(); /* and not the failure of its end */
+        mend_background_thread_stop(pool);
+        mend_process_leave(&mend_process_pools, &pool->member);
+        (void)tell(pool, MEND_POOL_IS_LEFT, NULL);
+        mend_heap_destroy(&pool->heap);
+        (void)tell(pool, MEND_POOL_ENDED, NULL);
+        mend_callbacks_destroy(&pool->callbacks);
+        config->driver->device_close(config->driver, config->device);
+        *mend_process_failure() = why;
         return result;
     }
     mend_log(MEND_LOG_INFO, "pool on device %d (%s), limit %llu bytes", config->device, info.name,

@@ -1,7 +1,8 @@
-/* The calls about memory in total: limits, releases, available memory, compaction and statistics.
- * Figures need `state` alone, all others both locks. */
+/* The calls about memory in total: limits, releases, available memory, compaction, statistics, and
+ * what is left at the end. Figures need `state` alone, all others both locks. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -12,28 +13,24 @@
 #include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 
-static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64_t *released_bytes)
+mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
+                      uint64_t *released_bytes)
 {
+    MEND_INVALID_IF(pool == NULL || (unsigned)mode > MEND_TRIM_BY_POLICY,
+                    "mend_trim: pool is NULL, or mode is no mend_trim_mode");
+    if (mode == MEND_TRIM_BY_POLICY) {
+        return mend_pool_collect(pool, keep_bytes, released_bytes);
+    }
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
     const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
-    mend_result result = mend_fallback_trim(&pool->heap, keep, waits, &bytes);
+    mend_result result = mend_fallback_trim(&pool->heap, keep, mode == MEND_TRIM_WAIT, &bytes);
     MEND_FEATURES_CALL(trim, &pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }
     return mend_pool_leave_all(pool, result);
-}
-
-mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
-                      uint64_t *released_bytes)
-{
-    MEND_INVALID_IF(pool == NULL || (unsigned)mode > MEND_TRIM_BY_POLICY,
-                    "mend_trim: pool is NULL, or mode is no mend_trim_mode");
-    return mode == MEND_TRIM_BY_POLICY
-               ? mend_pool_collect(pool, keep_bytes, released_bytes)
-               : trim(pool, keep_bytes, mode == MEND_TRIM_WAIT, released_bytes);
 }
 
 mend_result mend_get_available(mend_pool *pool, mend_stream stream, mend_available *available)
@@ -56,10 +53,18 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 {
     MEND_INVALID_IF(pool == NULL, "mend_set_limit: pool is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
-    mend_result result = mend_fallback_set_limit(&pool->heap, limit_bytes);
-    uint64_t limit = pool->heap.config.limit_bytes;
-    const uint64_t reserved =
-        pool->heap.chunks.reserved_bytes + mend_heap_passed_bytes(&pool->heap);
+    mend_heap *heap = &pool->heap;
+    uint64_t released_bytes = 0;
+    mend_events_begin_call(&heap->events, MEND_CAUSE_LIMIT);
+    const uint64_t limit = limit_bytes == 0 ? heap->config.default_limit_bytes
+                                            : mend_min_u64(limit_bytes, heap->device.total_bytes);
+    heap->config.limit_bytes = limit;
+    mend_events_note(&heap->events, MEND_EVENT_LIMIT, 0, limit, 0);
+    const uint64_t most_bytes = mend_budget_limit_of_chunks(heap);
+    mend_result result = heap->chunks.reserved_bytes > most_bytes
+                             ? mend_fallback_trim(heap, most_bytes, false, &released_bytes)
+                             : MEND_OK;
+    const uint64_t reserved = heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap);
     result = mend_pool_leave_all(pool, result);
     if (reserved > limit) {
         mend_log(MEND_LOG_WARNING,
@@ -82,6 +87,135 @@ mend_result mend_compact(mend_pool *pool, const mend_compact_limits *given,
     MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all_with(pool, mend_fallback_compact(&pool->heap, &limits, &all), report,
                                     &all, sizeof(all));
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+/* Filled from the heap: counters and sums that it keeps, each checked by the validation. That needs
+ * `state` alone, so a transaction may be in progress: its claimed memory counts as free, its
+ * created memory as reserved. */
+
+/* Number of live blocks without a mapping after a failed transaction. */
+static uint64_t unmapped_blocks(const mend_heap *heap)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < heap->blocks.capacity && heap->chunks.missing_count > 0; i++) {
+        const mend_span *span = heap->blocks.entries[i].value;
+        count += span != NULL && mend_layout_misses_mapping(heap, span);
+    }
+    return count;
+}
+
+static void fill_bytes(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    const uint64_t small_bytes = mend_heap_free_in(heap, MEND_ZONE_SMALL);
+    const uint64_t large_bytes = mend_heap_free_in(heap, MEND_ZONE_LARGE);
+    const uint64_t range_bytes = mend_heap_free_in(heap, MEND_ZONE_RANGE);
+    stats->live_bytes = heap->counters.live_bytes;
+    stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
+    stats->reserved_bytes = chunks->reserved_bytes + mend_heap_passed_bytes(heap);
+    stats->passed_bytes = mend_heap_passed_bytes(heap);
+    stats->passed_blocks = heap->zones[MEND_ZONE_PASSED].counters.live_blocks;
+    stats->free_bytes = small_bytes + large_bytes + range_bytes + chunks->unmapped_bytes;
+    stats->free_empty_bytes = mend_chunks_empty_bytes(chunks);
+    stats->free_partial_bytes = large_bytes - heap->zones[MEND_ZONE_LARGE].empty_bytes;
+    stats->free_partial_bytes += range_bytes - heap->zones[MEND_ZONE_RANGE].empty_bytes;
+    stats->free_small_bytes = small_bytes - heap->zones[MEND_ZONE_SMALL].empty_bytes;
+    stats->small_chunks = chunks->reserved_in[MEND_ZONE_SMALL];
+    stats->limit_bytes = heap->config.limit_bytes;
+    stats->soft_limit_bytes = heap->config.soft_limit_bytes;
+    stats->pending_bytes = heap->usage.pending_bytes[MEND_USAGE_ALL];
+    stats->peer_devices = (uint64_t)heap->allowed.count - 1;
+    stats->effective_limit_bytes = mend_budget_hard_limit(heap);
+    stats->device_bytes = heap->device.total_bytes;
+    stats->bare_device = !heap->device.virtual_memory && !heap->device.memory_pools;
+    stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes;
+    stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->unmapped_frozen_bytes;
+    stats->retired_bytes = heap->retire.bytes;
+    assert(stats->free_bytes + stats->live_bytes ==
+           stats->reserved_bytes + chunks->asleep_live_bytes);
+    assert(stats->free_partial_bytes <= large_bytes + range_bytes);
+    assert(stats->free_small_bytes <= small_bytes);
+    assert(mend_heap_taken_bytes(heap) >= chunks->unmapped_frozen_bytes);
+}
+
+static void fill_counts(const mend_heap *heap, mend_stats *stats)
+{
+    assert(heap->graph_pools.count >= heap->graph_pools.capture_count);
+    const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
+    const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
+    stats->live_blocks = MEND_HEAP_SUM(heap, live_blocks);
+    stats->chunks = mend_heap_chunks(heap);
+    stats->mappings = mend_heap_mappings(heap);
+    stats->unmapped_blocks = unmapped_blocks(heap);
+    stats->streams = heap->streams.known_count;
+    stats->graph_pools = heap->graph_pools.count - heap->graph_pools.capture_count;
+    stats->captures = heap->graph_pools.capture_count;
+    stats->allocations = MEND_HEAP_SUM(heap, allocations);
+    stats->frees = stats->allocations - stats->live_blocks;
+    stats->chunks_created = heap->chunks.created;
+    stats->chunks_released = heap->chunks.released;
+    stats->stream_waits = heap->streams.stream_waits;
+    stats->host_waits = heap->streams.host_waits;
+    stats->context_fences = heap->streams.context_fences;
+    stats->cached_blocks = (uint64_t)small->cache.count + large->cache.count;
+    stats->cached_bytes = mend_cache_bytes(heap);
+}
+
+/* The totals of both zones, and the part of the small zone. */
+static void fill_small(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_zone_counters *small = &heap->zones[MEND_ZONE_SMALL].counters;
+    stats->small_live_blocks = small->live_blocks;
+    stats->small_reserved_bytes = mend_heap_reserved_in(heap, MEND_ZONE_SMALL);
+#define X(counter) stats->small_##counter = small->counter
+    X(live_bytes);
+    X(requested_bytes);
+    X(allocations);
+    X(allocated_bytes);
+    X(allocated_requested_bytes);
+#undef X
+    stats->allocated_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
+    stats->allocated_requested_bytes = MEND_HEAP_SUM(heap, allocated_requested_bytes);
+    stats->created_bytes = heap->chunks.created_bytes;
+}
+
+static void fill_peaks(const mend_heap *heap, mend_stats *stats)
+{
+    stats->peak_small_reserved_bytes = heap->zones[MEND_ZONE_SMALL].counters.peak_reserved_bytes;
+    stats->peak_large_reserved_bytes = heap->zones[MEND_ZONE_LARGE].counters.peak_reserved_bytes;
+#define X(figure, counter)                                                                         \
+    stats->peak_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_ALL);                 \
+    stats->peak_small_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_SMALL);         \
+    stats->peak_large_##figure = mend_usage_counter_peak(heap, counter, MEND_USAGE_LARGE)
+    X(live_blocks, MEND_USE_BLOCKS);
+    X(live_bytes, MEND_USE_BYTES);
+    X(requested_bytes, MEND_USE_REQUESTED);
+#undef X
+    assert(stats->peak_live_bytes >= stats->live_bytes);
+    assert(stats->peak_live_blocks >= stats->live_blocks);
+    assert(stats->peak_requested_bytes >= stats->requested_bytes);
+    assert(stats->peak_reserved_bytes >= stats->reserved_bytes);
+    assert(stats->peak_chunks >= stats->chunks);
+    assert(stats->peak_mappings >= stats->mappings);
+}
+
+void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
+{
+    *stats = (mend_stats){.struct_size = stats->struct_size};
+    mend_usage_settle(heap);
+    fill_bytes(heap, stats);
+    fill_counts(heap, stats);
+    fill_small(heap, stats);
+    MEND_FEATURES_CALL(statistics, heap, stats);
+    mend_layout_note_peaks(heap, false); /* memory that a thread is adding counts */
+#define X(counter) stats->counter = heap->counters.counter;
+    MEND_HEAP_COUNTERS(X)
+#undef X
+    stats->placed_in_run += stats->cache_hits; /* the cache's blocks were placed in a run, too */
+    stats->driver_failures += heap->chunks.fabric_retries;
+    fill_peaks(heap, stats);
 }
 
 void mend_pool_statistics(mend_pool *pool, mend_stats *stats)
@@ -131,6 +265,66 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
     return MEND_OK;
 }
 
+/* ---- what is left when a pool ends ----------------------------------------------------------- */
+
+enum { SHOWN = 3 };
+
+/* Inserts the span if it is one of the largest. The smallest of the list drops out. */
+static void keep(const mend_span *largest[SHOWN], const mend_span *span)
+{
+    for (int i = 0; i < SHOWN; i++) {
+        if (largest[i] == NULL || span->size_bytes > largest[i]->size_bytes) {
+            const mend_span *smaller = largest[i];
+            largest[i] = span;
+            span = smaller;
+            if (span == NULL) {
+                return;
+            }
+        }
+    }
+}
+
+bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
+{
+    mend_stats stats = {0};
+    MEND_FEATURES_CALL(statistics, heap, &stats);
+    const uint64_t ranges = stats.ranges;
+    const uint64_t count = MEND_HEAP_SUM(heap, live_blocks);
+    const mend_zone *zones = heap->zones;
+    const mend_span *largest[SHOWN] = {NULL};
+    int used = 0;
+    line[0] = '\0';
+    if (ranges > 0) {
+        used = snprintf(line, MEND_REMAINS_BYTES, "%llu ranges, %s committed",
+                        (unsigned long long)ranges,
+                        mend_words_amount(zones[MEND_ZONE_RANGE].counters.live_bytes).text);
+    }
+    if (count == 0) {
+        return used > 0;
+    }
+    for (size_t i = 0; i < heap->blocks.capacity; i++) {
+        const mend_span *span = heap->blocks.entries[i].value;
+        if (span != NULL && span->live) {
+            keep(largest, span);
+        }
+    }
+    used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used,
+                     "%s%llu block%s alive, %s; the largest:", used > 0 ? ", and " : "",
+                     (unsigned long long)count, count == 1 ? "" : "s",
+                     mend_words_amount(zones[MEND_ZONE_SMALL].counters.live_bytes +
+                                       zones[MEND_ZONE_LARGE].counters.live_bytes)
+                         .text);
+    for (int i = 0; i < SHOWN && largest[i] != NULL; i++) {
+        used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "%s 0x%llx (%s)",
+                         i > 0 ? "," : "", (unsigned long long)largest[i]->address,
+                         mend_words_amount(largest[i]->size_bytes).text);
+    }
+    used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, ".");
+    mend_owner owners[MEND_OWNERS_TOLD] = {0};
+    MEND_FEATURES_CALL(describe, heap, owners, line + used, MEND_REMAINS_BYTES - (size_t)used);
+    return true;
+}
+
 /* ---- memory for others ----------------------------------------------------------------------- */
 
 /* The thread that collects a pool's memory for others: see MEND_TRIM_BY_POLICY. */
@@ -138,20 +332,6 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
 /* A process that waits for memory of others does so for MEND_OTHERS_PATIENCE_MS. */
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };
 static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_OTHERS_PATIENCE_MS, "others wait long enough");
-
-/* Memory that the pool should release for others. The driver needs a context. Without one it
- * releases nothing. */
-static mend_wants ask_others(mend_pool *pool)
-{
-    const mend_driver *driver = pool->driver;
-    mend_wants wants = {0};
-    if (pool->others != NULL &&
-        driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
-        wants = pool->others->ask(pool->others);
-        driver->context_pop(driver);
-    }
-    return wants;
-}
 
 static void offer(mend_pool *pool, uint64_t idle_bytes, bool gives_back, uint64_t answered)
 {
@@ -163,7 +343,13 @@ static void offer(mend_pool *pool, uint64_t idle_bytes, bool gives_back, uint64_
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     MEND_TRY(mend_pool_check_process(pool));
-    const mend_wants wants = ask_others(pool);
+    const mend_driver *driver = pool->driver;
+    mend_wants wants = {0}; /* the driver needs a context. Without one nothing is for others */
+    if (pool->others != NULL &&
+        driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
+        wants = pool->others->ask(pool->others);
+        driver->context_pop(driver);
+    }
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
     const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
@@ -197,18 +383,14 @@ static void *collect(void *context)
     return NULL;
 }
 
-static int period_of(const mend_pool *pool)
-{
-    uint64_t idle_ms = pool->idle_ns / UINT64_C(1000000);
-    uint64_t period = idle_ms == 0 ? USUAL_MS : idle_ms / PERIODS_OF_IDLE;
-    period = mend_min_u64(mend_max_u64(period, SHORTEST_MS), USUAL_MS);
-    return pool->others != NULL && pool->others->has_members ? PERIOD_WITH_FILE_MS : (int)period;
-}
-
 mend_result mend_background_thread_start(mend_pool *pool)
 {
     mend_background_thread *background = &pool->background;
-    background->period_ms = period_of(pool);
+    uint64_t period_ms = pool->idle_ns / UINT64_C(1000000) / PERIODS_OF_IDLE;
+    period_ms = pool->idle_ns == 0 ? USUAL_MS : mend_max_u64(period_ms, SHORTEST_MS);
+    background->period_ms = pool->others != NULL && pool->others->has_members
+                                ? PERIOD_WITH_FILE_MS
+                                : (int)mend_min_u64(period_ms, USUAL_MS);
     background->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (background->bell < 0) {
         return mend_failure(MEND_ERROR_SYSTEM, "no file for the background thread: %s",

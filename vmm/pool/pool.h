@@ -16,7 +16,76 @@
 #include "memory/others.h"
 #include "mend/mend.h"
 #include "mend/mend_inspect.h"
-#include "pool/configuration.h"
+
+/* ---- configuration ----------------------------------------------------------------------------
+ */
+
+/* Settings for programs that cannot be edited: MEND_CONF="limit:64GiB,allow_stream_waits:off" in
+ * the environment sets the fields of mend_pool_config that the program left at their defaults. */
+
+/*
+ * X(key, field of mend_pool_config, kind of value, default, meaning): every key. docs/tuning.md
+ * shows this table. configuration.c has the values of each kind.
+ */
+#define MEND_CONFIGURATION(X)                                                                      \
+    X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory of a pool")          \
+    X(soft_limit, soft_limit_bytes, BYTES, "none", "limit that gives way")                         \
+    X(growth, growth_percent, GROWTH, "none",                                                      \
+      "of the most live bytes: above it streams wait before the pool grows")                       \
+    X(min_free, min_free_bytes, BYTES, "none",                                                     \
+      "of the device's memory, which the pool leaves free")                                        \
+    X(idle_ms, idle_ms, COUNT, "none", "milliseconds until a thread releases unused memory")       \
+    X(shared_limit_file, shared_limit_file, PATH, "none",                                          \
+      "file of processes that share the limit, the same in each")                                  \
+    X(record, record, PATH, "none", "file for a recording: see history.md")                        \
+    X(observe, observe, OBSERVE, "none",                                                           \
+      "for libmend top, blocks at SIGUSR2, checks of writes: see history.md, troubleshooting.md")  \
+    X(strategy, strategy, STRATEGY, "3", "from fewest driver calls (1) to least memory (5)")       \
+    X(plain, plain, SWITCH, "off", "each block is a cuMemAlloc of its own: see sharing.md")        \
+    X(address_reservation, address_reservation_bytes, BYTES, "twice the device's memory",          \
+      "addresses reserved at a time")                                                              \
+    X(in_one_chunk, in_one_chunk_bytes, BYTES, "none",                                             \
+      "blocks from this size on are one physical allocation each")                                 \
+    X(allow_stream_waits, allow_stream_waits, SWITCH, "on",                                        \
+      "a stream may wait for another on the GPU")                                                  \
+    X(allow_context_fences, allow_context_fences, SWITCH, "on",                                    \
+      "the pool may wait for the whole context")                                                   \
+    X(detect_destroyed_streams, detect_destroyed_streams, SWITCH, "off",                           \
+      "streams end without mend_unregister_stream")                                                \
+    X(capture_checks, capture_checks, SWITCH, "on",                                                \
+      "asks the driver at each call whether the stream is captured")                               \
+    X(rdma, rdma, SWITCH, "on", "memory can be registered for GPUDirect RDMA")                     \
+    X(peers, peers, PEERS, "auto", "other devices that may use the memory")                        \
+    X(shareable, shareable, SHARING, "off", "other processes can import the memory")               \
+    X(log_level, log_level, LOG, "each warning once", "lines that go to standard error")
+
+/*
+ * Reads "key:value,..." and sets the fields that are 0. The program's values stay. NULL or ""
+ * changes nothing. `config` is the library's copy, of full size. On an error it is untouched, even
+ * if the wrong item names a field that would have stayed. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an
+ * unknown or repeated key, a value that its kind does not allow, an empty item (a comma at the end
+ * makes one), white space anywhere. mend_get_last_error names the key, the value and what is
+ * allowed. A path that comes from the text ends there with a comma or the text. It is shorter than
+ * MEND_CONFIGURATION_PATH.
+ */
+enum { MEND_CONFIGURATION_PATH = 256 };
+mend_result mend_configuration_read(const char *text, mend_pool_config *config);
+
+/* The contents of mend_pool_config.observe. */
+enum { MEND_CHECK_POISON = 1, MEND_CHECK_GUARD = 2 };
+typedef struct mend_observed {
+    bool top;
+    int checks;                              /* MEND_CHECK_ bits */
+    char snapshots[MEND_CONFIGURATION_PATH]; /* their path. "": none */
+} mend_observed;
+
+/* Reads as many of its words as the text begins with, each one once. Returns their length, with the
+ * commas between them. */
+size_t mend_configuration_read_observe(const char *text, mend_observed *observed);
+
+/* Whether the fields whose kinds are numbers are numbers. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
+ * (names the first that is not). */
+mend_result mend_configuration_check(const mend_pool_config *config);
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
@@ -91,7 +160,6 @@ void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
 
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
 
-void mend_callbacks_init(mend_callbacks *callbacks);
 void mend_callbacks_destroy(mend_callbacks *callbacks);
 
 /* The functions by which the fallback chain reaches the pool's callbacks and its peer pools. */
@@ -108,6 +176,17 @@ mend_result mend_background_thread_start(mend_pool *pool);
 /* Ends the thread, and waits until it has ended. Does nothing if there is none. The caller holds no
  * lock. */
 void mend_background_thread_stop(mend_pool *pool);
+
+enum { MEND_REMAINS_BYTES = 896 };
+
+/* Writes the number of ranges and their committed bytes. Then the number of live blocks, their
+ * bytes, the three largest, the three largest owners, and a suspected leak. False, and "": there is
+ * none of both. The caller holds `state`. O(n). */
+bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
+
+/* Fills every field except struct_size. No driver call. The caller holds `state`. O(1), but while a
+ * driver refuses to map blocks again, and while there are graph pools. */
+void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
 /* ---- enter.c --------------------------------------------------------------------------------- */
 
@@ -264,28 +343,9 @@ mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *
 
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
 
-/* Checks that each device of mend_pool_config.peers can reach the memory of the pool's device.
- * MEND_OK; MEND_ERROR_NOT_SUPPORTED: the message names the first that cannot. */
-mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info);
-
 /* Gives access between a pool that has just joined the process and the pools of other devices. The
  * caller holds no lock. MEND_OK; MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST: memory of one pool could not be made accessible to the other's device. */
 mend_result mend_peer_devices_meet(mend_pool *pool);
-
-/* ---- statistics.c ---------------------------------------------------------------------------- */
-
-enum { MEND_REMAINS_BYTES = 896 };
-
-/* Writes the number of ranges and their committed bytes. Then the number of live blocks, their
- * bytes, the three largest, the three largest owners, and a suspected leak. False, and "": there is
- * none of both. The caller holds `state`. O(n). */
-bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
-
-/* ---- statistics.c ---------------------------------------------------------------------------- */
-
-/* Fills every field except struct_size. No driver call. The caller holds `state`. O(1), but while a
- * driver refuses to map blocks again, and while there are graph pools. */
-void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
 #endif

@@ -1,5 +1,5 @@
 /* MEND_CONF: every key, every kind of value, and each way to write it wrong. */
-#include "pool/configuration.h"
+#include "pool/pool.h"
 
 #include <string.h>
 
