@@ -1,7 +1,9 @@
 """The package itself: figures, errors, the simulated device, and the headers' texts of them."""
 
 import ctypes
+import json
 import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -51,6 +53,31 @@ class Configured(ProgramTest):
                 raise AssertionError
             """
         )
+
+    def test_what_a_module_holds_to_the_end_leaks(self):
+        """Python frees it, and the list that holds it, after the program's own work."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = f"{folder}/run.mend"
+            self.succeeds(
+                """
+                class Block:
+                    def __init__(self):
+                        self.at = libmend._devices.alloc(0, 1 << 20)
+                    def __del__(self, free=libmend._devices.free):
+                        free(0, self.at, 1 << 20)
+                device = libmend.simulate(1 << 30)
+                kept = []
+                for _ in range(500):
+                    kept.append(Block())
+                    Block()
+                """,
+                MEND_CONF=f"record:{file}",
+            )
+            command = [_library.PACKAGE / "bin" / "libmend", "report", "--json", file]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["live_bytes"], 501 * MIB)  # at the peak
+        self.assertEqual([one["trend"] for one in report["owners"]], ["leaks"])
 
     def test_hooks_are_imported_when_they_are_named(self):
         self.succeeds(

@@ -198,9 +198,6 @@ uint64_t mend_growth_judge(const uint64_t least_bytes[MEND_GROWTH_STRETCHES], ui
 mend_result mend_recorder_start(mend_observers *observers, const char *path, uint64_t keep_bytes);
 void mend_recorder_stop(mend_observers *observers);
 
-/* The process ends: all that happened so far is written. Called as the library ends. */
-void mend_recorders_end(void);
-
 /* ---- publisher.c ----------------------------------------------------------------------------- */
 
 /* Starts to publish the pool and to write snapshots, as it is observed. MEND_ERROR_SYSTEM: no file,

@@ -25,6 +25,7 @@
 #include "base/system.h"
 #include "base/thread.h"
 #include "base/words.h"
+#include "mend/mend_frameworks.h"
 #include "record/record.h"
 
 enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };

@@ -128,6 +128,13 @@ typedef struct mend_sleep_tag_info {
 MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos,
                                          size_t info_bytes, size_t capacity, size_t *count);
 
+/* ---- recordings ------------------------------------------------------------------------------ */
+
+/* End the recordings of all pools, because the process ends: all that happened so far is written,
+ * and the pools live on. The library calls it as it ends. Python calls it before it frees what its
+ * modules still hold, which a leak is judged by. Waits for the threads that write. */
+MEND_API void mend_recorders_end(void);
+
 /* ---- errors and checks ----------------------------------------------------------------------- */
 
 /* Set the last failure of this thread, for code between Mend and a framework, and for allocators of

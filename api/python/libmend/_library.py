@@ -6,6 +6,7 @@ libmend already, that one is used: two would be two allocators that do not know 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -47,6 +48,9 @@ def load(name: str) -> ctypes.CDLL:
         for needed in ("mend", name):
             if needed not in _loaded:
                 _loaded[needed] = _open(path_of(needed))
+                if needed == "mend":
+                    # Python's end frees what modules hold, and that is no work of the program.
+                    atexit.register(_loaded[needed].mend_recorders_end)
                 if needed == "mend" and _standin.is_loaded():
                     _use_simulated_device(_loaded[needed])
         return _loaded[name]

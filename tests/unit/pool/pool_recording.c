@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 #include "record/record.h"
 #include "tests/support/child.h"
