@@ -46,6 +46,18 @@ static bool is_generated(const char *file)
             strncmp(name - 3, name + 1, 2) == 0 && name[-4] == '/');
 }
 
+/* Before Python 3.12 these have frames of their own, in the line of the function around them. */
+static bool is_part_of_line(const char *name)
+{
+    static const char *const parts[] = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        if (strcmp(name, parts[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Where a module calls what the program wrote for it, itself or by torch.compile. */
 static bool is_call_of_module(const char *file)
 {
@@ -95,7 +107,7 @@ void mend_trace_name_stack(mend_value frames, char *label, size_t size)
     const size_t count = mend_value_count(frames);
     for (size_t i = 0; i < count; i++) {
         const stack_frame frame = frame_of(frames.items->values[i]);
-        if (!is_python(frame.file) || is_generated(frame.file)) {
+        if (!is_python(frame.file) || is_generated(frame.file) || is_part_of_line(frame.name)) {
             continue;
         }
         if (caller.file != NULL && !is_call_of_module(frame.file)) {

@@ -331,14 +331,13 @@ MEND_TEST(report, a_snapshot_under_mend_is_called_one)
 #define MODULE            FRAME(OF_TORCH "nn/modules/module.py", "1784")
 #define INDUCTOR          "/c/wp/cwpfvu5z2anylosnkpfwm2x25bim3lwox7luzhwpr7s24tns3kov.py"
 #define MAIN              FRAME("/a/train.py", "50")
+#define PART_OF_LINE      "{\"filename\": \"/a.py\", \"line\": 8, \"name\": \"<listcomp>\"}, "
 
-/* A model's line is the same for training and validation: its caller tells them apart. The lines of
- * torch.compile's code are in no source. */
+/* A model's line is that of training and validation. Lines of torch.compile are in no source. */
 MEND_TEST(report, a_line_is_named_with_the_next_one_of_the_program_that_calls_it)
 {
     static const char *const cases[][2] = {
-        {"train.py:50 f", FRAME("<eval_with_key>.1", "7") MAIN},
-        {"train.py:50 f", FRAME(INDUCTOR, "3") MAIN},
+        {"train.py:50 f", FRAME("<eval_with_key>.1", "7") FRAME(INDUCTOR, "3") PART_OF_LINE MAIN},
         {"m.py:7 f from train.py:30 > f (f.py:2)",
          FRAME(OF_TORCH "f.py", "2") FRAME("/a/m.py", "7") MODULE FRAME("/a/m.py", "20")
              MODULE FRAME("/a/train.py", "30") MAIN},

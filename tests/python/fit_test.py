@@ -10,9 +10,10 @@ import subprocess
 import sys
 import types
 import unittest
+import unittest.mock
 
 import libmend
-from libmend import fit
+from libmend import _stacks, fit
 from libmend.fit import _answer, _cards, _function, _orders, _page, _runs, _server, _text
 from support import GIB, MIB, SOURCE, TREE, FolderTest, start
 
@@ -130,7 +131,8 @@ class Command(FolderTest):
         for name, text in (
             ("put/heavy/__init__.py", "from heavy.deep import part"),
             ("put/heavy/deep.py", "part = 1"),
-            ("put/heavy-1.0.dist-info/METADATA", ""),
+            ("put/heavy-1.0.dist-info/RECORD", "heavy/__init__.py,,\n"),
+            ("work/other-1.0.dist-info/RECORD", "other/__init__.py,,\n"),
             ("work/train.py", "import json, absent, own.inner"),
             ("work/own/__init__.py", ""),
             ("work/own/__main__.py", "from . import inner"),
@@ -150,7 +152,7 @@ class Command(FolderTest):
                 f"import sys; sys.path[:0] = {[str(self.folder / 'work'), str(server.parent)]!r}\n"
                 f"import _server; _server.preload({said}, set())\n"
                 "print('heavy.deep' in sys.modules, 'own' in sys.modules)",
-                PYTHONPATH=str(self.folder / "put"),
+                PYTHONPATH=f"{self.folder / 'put'}{os.pathsep}{TREE}",
             )
             self.assertEqual(done.stdout.split(), ["True", "False"], done.stderr)
 
@@ -167,6 +169,9 @@ class Servers(unittest.TestCase):
         files = ["_ops.py", _server.VALUES, "functional.py", _server.VALUES, own, "train.py", own]
         found = run.frames_of_program([{"filename": file} for file in files])
         self.assertEqual([one["filename"] for one in found], ["functional.py", "train.py"])
+        with unittest.mock.patch.object(_stacks, "is_library", lambda file: "put" in file):
+            found = run.frames_of_program([{"filename": file} for file in ("/put/a.py", "/b.py")])
+        self.assertEqual([one["filename"] for one in found], ["/site-packages/put/a.py", "/b.py"])
 
     def test_one_that_hears_no_signal_ends_with_its_input(self):
         """As where the signal comes just before it reads."""

@@ -1,9 +1,11 @@
 """libmend.scope, libmend.scopes, libmend.regions and libmend.History over the simulated device."""
 
 import re
+import tempfile
 import threading
 import unittest
 import unittest.mock
+from pathlib import Path
 
 import libmend
 from libmend import _devices, _prometheus, _stacks, _views
@@ -220,18 +222,37 @@ class Scopes(SimulatedTest):
         self.assertRegex(line, r"^  validation +6\.00 MiB with the scopes inside it$")
 
     def test_requests_of_one_line_are_of_one_stack(self):
-        """Before Python 3.12 a comprehension has code of its own."""
+        """Before Python 3.12 a comprehension has code of its own. Its callers are those of the
+        function around it."""
 
         def step():
-            return _devices.alloc(0, MIB)
+            return [_devices.alloc(0, MIB), *[_devices.alloc(0, MIB) for _ in range(2)]]
 
+        line = step.__code__.co_firstlineno + 1
         libmend.record_stacks(MIB)
         try:
-            self.blocks += [step(), *[step() for _ in range(2)]]
+            self.blocks += step()
+            self.blocks += step()
         finally:
             libmend.record_stacks(0)
-        (found,) = libmend.owners(by="stack")
-        self.assertEqual((found.live_blocks, found.live_bytes), (3, 3 * MIB))
+        found = {owner.name: owner.live_blocks for owner in libmend.owners(by="stack")}
+        names = [f"scopes_test.py:{line} step from line {line + at}" for at in (5, 6)]
+        self.assertEqual(found, dict.fromkeys(names, 3))
+
+    def test_packages_in_any_folder_are_no_lines_of_the_program(self):
+        """An installer has listed them, as that of `pip install --target` does. Beside them may be
+        the program's own."""
+        with tempfile.TemporaryDirectory() as folder:
+            record = Path(folder) / "heavy-1.0.dist-info" / "RECORD"
+            record.parent.mkdir()
+            record.write_text("heavy/__init__.py,sha256=a,0\nsingle.py,,\n")
+            for name, is_library in (
+                ("heavy/deep/part.py", True),
+                ("single.py", True),
+                ("train.py", False),
+                ("own/heavy/part.py", False),
+            ):
+                self.assertIs(_stacks.is_library(f"{folder}/{name}"), is_library, name)
 
     def test_blocks_that_are_replaced_by_larger_ones_grow(self):
         def grow(number):

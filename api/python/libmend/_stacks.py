@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
+import glob
 import os
 import sys
 import threading
@@ -17,6 +19,8 @@ _OF_STACK = 3  # mend_name_kind
 _MOST = 65534
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen")
 _OWN = os.path.dirname(__file__) + os.sep
+# Frames of their own, before Python 3.12, of what stands in a function's line.
+_PARTS_OF_LINES = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 _CALLS_OF_MODULES = ("/torch/nn/modules/module.py", "/torch/_dynamo/")
 
 _numbers: dict[str, int] = {}  # by name
@@ -60,8 +64,7 @@ def _number(_context: object, size_bytes: int) -> int:
     frame: FrameType | None = sys._getframe().f_back
     inner = None
     while frame is not None:
-        file = frame.f_code.co_filename
-        is_user = _users[file] if file in _users else _learn(file)
+        is_user = is_of_program(frame)
         if is_user is not None:
             inner = inner or frame
             if is_user:
@@ -84,9 +87,9 @@ def caller_of(line: FrameType) -> FrameType | None:
     training from validation."""
     frame, caller = line.f_back, None
     while frame is not None:
-        file = frame.f_code.co_filename
-        is_user = _users[file] if file in _users else _learn(file)
+        is_user = is_of_program(frame)
         if is_user is not None:
+            file = frame.f_code.co_filename
             if caller is not None and not any(part in file for part in _CALLS_OF_MODULES):
                 break
             caller = frame if is_user else None
@@ -120,9 +123,39 @@ def growing() -> dict[str, int]:
     return {names[n]: grown for n, grown in list(_growing.items()) if n in names}
 
 
+def is_of_program(frame: FrameType) -> bool | None:
+    """Whether the frame is of the program's own code. None: it is of no line to be named."""
+    code = frame.f_code
+    if code.co_name in _PARTS_OF_LINES:
+        return None
+    file = code.co_filename
+    return _users[file] if file in _users else _learn(file)
+
+
+def is_library(file: str) -> bool:
+    """Whether an installer has put the file where it is."""
+    if any(part in file for part in _LIBRARIES):
+        return True
+    folder, name = os.path.split(file)
+    while name:
+        if name in installed_in(folder):
+            return True
+        folder, name = os.path.split(folder)
+    return False
+
+
+@functools.cache
+def installed_in(folder: str) -> set[str]:
+    """The packages and modules that an installer has put into a folder, as `pip --target` does."""
+    names = set()
+    for record in glob.glob(glob.escape(folder) + "/*.dist-info/RECORD"):
+        with open(record, encoding="utf-8", errors="replace") as lines:
+            names.update(line.split(",")[0].split("/")[0] for line in lines)
+    return names
+
+
 def _learn(file: str) -> bool | None:
-    is_library = any(part in file for part in _LIBRARIES)
-    _users[file] = None if _is_passed(file) else not is_library
+    _users[file] = None if _is_passed(file) else not is_library(file)
     return _users[file]
 
 

@@ -84,8 +84,8 @@ def is_installed(package: str) -> bool:
     spec = spec_of(package)
     if spec is None or not spec.has_location:
         return False
-    folder = Path(spec.origin).parents[bool(spec.submodule_search_locations)]
-    return folder.name.endswith("-packages") or any(folder.glob("*.dist-info"))
+    stacks = importlib.import_module(f"{PACKAGE.name}._stacks")
+    return stacks.is_library(spec.origin)
 
 
 def module_text(name: str) -> tuple[str, str]:
@@ -336,9 +336,10 @@ class Run:
         inner = None
         while frame is not None:
             file = frame.f_code.co_filename
-            if not file.startswith(own):
+            is_user = stacks.is_of_program(frame)
+            if is_user is not None and not file.startswith(own):
                 inner = inner or frame
-                if stacks._learn(file) or (self.home and file.startswith(self.home)):
+                if is_user or (self.home and file.startswith(self.home)):
                     break
             frame = frame.f_back
         line = frame or inner
@@ -386,10 +387,24 @@ class Run:
         at = next((i for i, one in enumerate(frames) if one["filename"] == VALUES), -1)
         own = str(PACKAGE) + os.sep
         found = [one for one in frames[at + 1 :] if not one["filename"].startswith(own)]
+        stacks = importlib.import_module(f"{PACKAGE.name}._stacks")
         for one in found:
-            if self.home and one["filename"].startswith(self.home):
-                one["filename"] = one["filename"].removeprefix(os.path.dirname(self.home))
+            file = one["filename"]
+            if self.home and file.startswith(self.home):
+                one["filename"] = file.removeprefix(os.path.dirname(self.home))
+            elif file.startswith("/") and stacks.is_library(file):
+                one["filename"] = f"/site-packages{file}"
         return found
+
+    def name_workspaces(self, segments: list, events: list) -> None:
+        """Of the blocks that are live at the end, cuBLAS's workspaces go when they are cleared."""
+        live = live_blocks(segments)
+        self.torch._C._cuda_clearCublasWorkspaces()
+        gone = live - live_blocks(self.torch.cuda.memory_snapshot())
+        for event in reversed(events):
+            if event["action"] == "alloc" and event["addr"] in gone:
+                event["frames"] = WORKSPACE
+                gone.remove(event["addr"])
 
     def dump(self, file: str) -> None:
         """A memory snapshot, with the requests of each step."""
