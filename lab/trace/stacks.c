@@ -84,6 +84,7 @@ static void write_label(const stack_frame *line, const stack_frame *caller,
 {
     const bool is_module = strcmp(line->name, "<module>") == 0 || line->name[0] == 0;
     const bool is_one_file = caller->file != NULL && strcmp(caller->file, line->file) == 0;
+    char number[16] = "";
     char from[64] = "";
     char into[96] = "";
     if (is_one_file && caller->line != line->line) {
@@ -95,8 +96,11 @@ static void write_label(const stack_frame *line, const stack_frame *caller,
         snprintf(into, sizeof(into), " > %.40s (%.40s:%u)", inner->name, base_name(inner->file),
                  inner->line);
     }
-    snprintf(label, size, "%.60s:%u%s%.40s%s%s", base_name(line->file), line->line,
-             is_module ? "" : " ", is_module ? "" : line->name, from, into);
+    if (line->line > 0) {
+        snprintf(number, sizeof(number), ":%u", line->line);
+    }
+    snprintf(label, size, "%.60s%s%s%.40s%s%s", base_name(line->file), number, is_module ? "" : " ",
+             is_module ? "" : line->name, from, into);
 }
 
 void mend_trace_name_stack(mend_value frames, char *label, size_t size)

@@ -342,6 +342,7 @@ MEND_TEST(report, a_line_is_named_with_the_next_one_of_the_program_that_calls_it
          FRAME(OF_TORCH "f.py", "2") FRAME("/a/m.py", "7") MODULE FRAME("/a/m.py", "20")
              MODULE FRAME("/a/train.py", "30") MAIN},
         {"train.py:8 f from line 50", FRAME("/a/train.py", "8") MAIN},
+        {"<cuBLAS> f", FRAME("<cuBLAS>", "0")},
         {"m.py:7 f", FRAME("/a/m.py", "7") MODULE FRAME("/a/m.py", "20") MODULE}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char text[2048];

@@ -36,6 +36,7 @@ LATER_STEPS = 4
 LATER_STEPS_THAT_DIFFER = 48
 FIRST_STEPS = 2  # that differ from later ones: an optimizer makes its state
 POISONED = 3
+WORKSPACE = [{"filename": "<cuBLAS>", "name": "workspace", "line": 0}]
 
 
 def load_package() -> object:
@@ -134,6 +135,12 @@ def is_usable_in_child() -> bool:
         except BaseException:
             os._exit(POISONED)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def live_blocks(segments: list[dict]) -> set[int]:
+    """The addresses of a snapshot's blocks in use."""
+    blocks = [block for segment in segments for block in segment["blocks"]]
+    return {block["address"] for block in blocks if block["state"] == "active_allocated"}
 
 
 class Run:
@@ -416,6 +423,7 @@ class Run:
             if id(frames) not in own:
                 own[id(frames)] = self.frames_of_program(frames)
             event["frames"] = own[id(frames)]
+        self.name_workspaces(snapshot["segments"], events)
         with open(file, "wb") as out:
             pickle.dump(snapshot, out)
         given = {"alloc": True, "free_completed": False}
