@@ -113,10 +113,11 @@ class Values(unittest.TestCase):
                     self.assertFalse((floats != floats).any())
                     self.assertTrue(torch.isfinite(floats).all())
                     self.assertTrue(bool((~(floats.isnan() | floats.isinf())).all()))
-                    is_there = floats.isnan()
-                    is_there.fill_(True)
-                    self.assertEqual(bool(is_there.all()), value == 1 or count == 1)
-                self.assertEqual(self.counted, [(True, False)] * (count > 1))
+                    for part in (slice(None), slice(1)):  # by itself, and through a view
+                        is_there = floats.isnan()
+                        is_there[part].fill_(True)
+                        self.assertEqual(bool(is_there.any()), value == 1 or count == 1)
+                self.assertEqual(self.counted, [(True, False)] * 2 * (count > 1))
             with self.mode():
                 self.assertFalse((floats == -math.inf).any())  # as a mask may be
             self.assertEqual(self.counted, [(True, False)])

@@ -12,6 +12,7 @@ import collections
 import ctypes
 import math
 import re
+import weakref
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -96,6 +97,8 @@ class Values(TorchDispatchMode):
         self.line_of, self.is_zero, self.count = line_of, is_zero, count
         self.used: dict = {}  # of the given value
         self.plans: dict = {}
+        # Tensors with a told value, by their storage.
+        self.told_in: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
         self.answers: collections.deque | None = None  # for reads that an operator makes itself
         library = ctypes.PyDLL(None)
         self.contents_of = library.mend_simulate_contents
@@ -125,11 +128,14 @@ class Values(TorchDispatchMode):
         outs = [out] if isinstance(out, torch.Tensor) else out
         if not isinstance(outs, (tuple, list)) or not outs:
             outs = [args[at] for at in plan.writes if at < len(args)]
-        for one in outs if plan.writes else []:
-            getattr(one, "__dict__", {}).pop(_TOLD, None)
+        for one in outs if plan.writes and self.told_in else []:
+            all_of_it = self.told_in.pop(one.untyped_storage()._cdata, None)
+            if all_of_it is not None:  # it may be written through a view
+                delattr(all_of_it, _TOLD)
         told = self.told(plan, args)
         if told is not None:
             setattr(outs[0], _TOLD, told)
+            self.told_in[outs[0].untyped_storage()._cdata] = outs[0]
         outs = [one for one in outs if isinstance(one, torch.Tensor) and self.is_few(one)]
         if outs:
             self.work_out(func, plan, args, kwargs, outs)
