@@ -122,6 +122,13 @@ class Values(unittest.TestCase):
                 self.assertFalse((floats == -math.inf).any())  # as a mask may be
             self.assertEqual(self.counted, [(True, False)])
 
+    def test_many_floats_that_are_read_are_floats(self):
+        with self.mode():
+            torch.empty(1 << 21, device="cuda").cpu()
+            torch.empty(2, 1 << 20, device="cuda").t().to("cpu")
+            torch.ones(1 << 21).cuda().cpu()
+        self.assertEqual(self.counted, [(False, False)] * 2)
+
     def test_what_is_given_is_read(self):
         scores = torch.empty(8, 4, device="cuda")
         with self.mode(given={"x.py:1": "balanced"}):

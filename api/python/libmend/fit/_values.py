@@ -323,10 +323,12 @@ class Values(TorchDispatchMode):
             source = args[0]
         else:
             return None
-        return source if source.is_cuda and source.numel() <= MOST else None
+        is_few = source.numel() <= MOST or source.dtype not in WHOLE
+        return source if source.is_cuda and is_few else None
 
     def know(self, tensor) -> bool:
-        """Whether it is known. If not, it has a value from now on, and the read counts."""
+        """Whether it is known. If not, it has a value from now on, unless these are many floats,
+        and the read counts."""
         known = self.contents(tensor) if tensor.numel() else COPIED
         if known >= FILLED:
             return True
@@ -334,7 +336,7 @@ class Values(TorchDispatchMode):
             self.on_host(tensor).zero_()
             return True
         given = self.given_here(tensor.dtype)
-        if known < GUESSED or given not in (None, BALANCED):
+        if tensor.numel() <= MOST and (known < GUESSED or given not in (None, BALANCED)):
             self.guess(tensor)
         self.count(tensor.dtype in WHOLE, given is not None)
         return False
@@ -346,7 +348,8 @@ class Values(TorchDispatchMode):
             out = func(*args, **kwargs)
         finally:
             self.answers = None
-        if isinstance(out, torch.Tensor) and source.numel() and not source.is_contiguous():
+        is_read = 0 < source.numel() <= MOST
+        if isinstance(out, torch.Tensor) and is_read and not source.is_contiguous():
             out.copy_(self.on_host(source))  # a kernel has made it contiguous
         return out
 
