@@ -445,7 +445,7 @@ def answer(**more):
         "world_size": 0,
         "columns": {"default": column, "mend": dict(column, reserved_bytes=4 * GIB)},
         "failed": {},
-        "values": {"reads": [], "depends": False},
+        "values": {"reads": [], "depends": False, "is_known": True},
         "owners": [{"line": "train.py:3", "bytes": GIB}, {"line": "no stack", "bytes": GIB}],
         "peak_bytes": 2 * GIB,
         "targets": [],
@@ -470,6 +470,7 @@ def status(**more):
 DEPENDS = {
     "reads": [("train.py:9 route", 32)],
     "depends": True,
+    "is_known": False,
     "verb": "uses",
     "with_zeros_bytes": GIB,
     "with_ones_bytes": 2 * GIB,
@@ -598,7 +599,7 @@ class Words(unittest.TestCase):
             self.assertEqual(_text.wrong_values(other), "")
 
     def test_values_without_effect_are_told_below(self):
-        values = {"reads": [("train.py:9", 1)], "depends": False}
+        values = {"reads": [("train.py:9", 1)], "depends": False, "is_known": True}
         text = _text.write(answer(values=values))
         self.assertIn("It reads 1 value that only a GPU computes, at train.py:9 (1x)", text)
 
@@ -646,7 +647,8 @@ class Words(unittest.TestCase):
         lines = _text.write(answer(row=given)).splitlines()
         self.assertEqual(lines[0], "ASSUMED: train.py:9 reads 0.25 (--value).")
         self.assertEqual(lines[1], "ASSUMED: train.py:8 reads balanced (--value).")
-        values = {"reads": [("train.py:9", 700), ("train.py:4", 2)], "depends": False}
+        reads = [("train.py:9", 700), ("train.py:4", 2)]
+        values = {"reads": reads, "depends": False, "is_known": True}
         whole = dict(answer()["row"], whole_reads=[("train.py:4", 2)])
         [first, *_] = _text.write(answer(values=values, row=whole)).splitlines()
         self.assertTrue(first.startswith("ASSUMED: memory does not depend on whole numbers"), first)

@@ -199,7 +199,7 @@ class Fit(unittest.TestCase):
         program = self.program(
             """
             for _ in range(3):
-                count = int((torch.rand(100, device="cuda") > 0.5).sum())
+                count = int(torch.rand(1, device="cuda") * 100)
                 torch.empty((1 + count) << 20, dtype=torch.uint8, device="cuda")
             """,
             "import torch\n",
@@ -210,6 +210,33 @@ class Fit(unittest.TestCase):
         done = self.done("--allocator=default", program)
         self.assertTrue(done.stdout.startswith("NOT KNOWN: "), done.stdout)
 
+    def test_masks_and_choices_have_two_ends_which_both_must_fit(self):
+        """With room for their difference again. A number has no ends."""
+        program = self.program(
+            """
+            x = torch.rand(100, device="cuda")
+            torch.empty(int(x.sum()) << 10, dtype=torch.uint8, device="cuda")
+            kept = torch.empty((1 + int((x > 0.5).sum())) << 20, dtype=torch.uint8, device="cuda")
+            if sys.argv[1] == "number":
+                torch.empty(int(x.sum()) << 20, dtype=torch.uint8, device="cuda")
+            """,
+            "import sys, torch\n",
+        )
+        found = self.answer(3, program, "number")
+        self.assertFalse(found["values"]["is_known"])
+        found = self.answer(0, "--memory=2GiB", program, "mask")
+        column = found["columns"]["default"]
+        self.assertAlmostEqual(column["allocated_least_bytes"] / MIB, 1, 1)
+        self.assertAlmostEqual(column["allocated_bytes"] / MIB, 101, -1)
+        least, most = column["need"].values()
+        self.assertLess(least, found["targets"][0]["beside_bytes"][0] + 2 * MIB)
+        self.assertGreater(most, found["targets"][0]["beside_bytes"][1] + 201 * MIB)
+        done = self.done("--allocator=default", program, "mask")
+        self.assertTrue(done.stdout.startswith("ASSUMED: the memory depends on masks"), done.stdout)
+        beyond = found["targets"][0]["beside_bytes"][1]
+        for size, status in ((90, 3), (190, 3), (210, 0)):  # of the allocator
+            self.answer(status, f"--memory={beyond + size * MIB}", program, "mask")
+
     def test_what_the_user_gives_is_taken_and_said(self):
         program = self.program(
             """
@@ -218,7 +245,7 @@ class Fit(unittest.TestCase):
             """,
             "import torch\n",
         )
-        self.assertEqual(self.answer(3, program)["row"]["given"], {})
+        self.assertEqual(self.answer(0, program)["row"]["given"], {})
         for line, value, size in ((3, 0.5, 51 * MIB), (4, 30, 31 * MIB)):
             given = f"--value=program.py:{line}={value}"
             found = self.answer(0, given, "--memory=24GiB", program)
@@ -232,7 +259,7 @@ class Fit(unittest.TestCase):
         self.assertIn("program.py:9: no value that only a GPU computes is read there", done.stderr)
 
     def test_experts_are_chosen_by_values_and_may_be_balanced(self):
-        """One expert in use needs less than four: without a word of the user it is not known."""
+        """One expert in use needs less than four: without a word of the user it is between."""
         program = self.program(
             """
             experts = nn.ModuleList(nn.Linear(1024, 4096) for _ in range(4)).cuda()
@@ -252,7 +279,7 @@ class Fit(unittest.TestCase):
             """,
             "import torch\nfrom torch import nn\n",
         )
-        found = self.answer(3, program)
+        found = self.answer(0, program)
         self.assertLess(found["values"]["with_zeros_bytes"], found["values"]["with_ones_bytes"])
         balanced = self.answer(0, "--value=program.py:9=balanced", program)
         column = balanced["columns"]["default"]
@@ -491,7 +518,7 @@ class Fit(unittest.TestCase):
         first, second, *later = found["runs"]
         compiles = [one["compiles"] for one in (first, second, *later)]
         self.assertEqual(compiles, [True] + [False] * (len(later) + 1))
-        self.assertEqual(found["values"], {"reads": [], "depends": False})
+        self.assertEqual(found["values"], {"reads": [], "depends": False, "is_known": True})
         self.assertEqual(found["row"]["reserved_bytes"], second["reserved_bytes"])
         self.assertEqual(found["cold_bytes"], first["reserved_bytes"])
         lines = [owner["line"].split(" ")[0] for owner in found["owners"]]

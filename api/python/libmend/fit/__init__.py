@@ -165,6 +165,7 @@ class Fit:
         self.policies = {"default": "caching", "expandable": "expandable", "mend": "mend:torch"}
         if server.torch_version >= (2, 13):
             self.policies["default"] = "caching:2.13"
+        self.ends = 0  # so many of them have one end of values, as many the other
         self.plans = False  # by how much memory there is: no run is without a limit then
         self.cold: Row | None = None  # a run that compiled, and its measurements for that
 
@@ -257,7 +258,8 @@ class Fit:
             first_line, *_ = str(error).splitlines()
             self.elsewhere[card.key] = first_line.removeprefix("the program ")
             return _answer.Verdict(_answer.FAILED)
-        return _answer.worst([judged(*pair) for pair in zip(self.ways, rows)])
+        found = _answer.worst([judged(*pair) for pair in zip(self.ways, rows)])
+        return _answer.with_room_for(self.between(rows), found)
 
     # ---- values that only a GPU computes ---------------------------------------------------------
 
@@ -267,7 +269,7 @@ class Fit:
         allocator = self.allocators[0]
         zeros = self.free(allocator, card, size)[0]
         if not zeros.reads:
-            return {"reads": [], "depends": False}
+            return {"reads": [], "depends": False, "is_known": True}
         ones = self.unlimited(allocator, card, size, value=1)
         is_same = ones.is_whole and zeros.has_memory_of(ones)
         is_held = not is_same and zeros.allocated_bytes == ones.allocated_bytes
@@ -275,11 +277,30 @@ class Fit:
         return {
             "reads": zeros.reads,
             "depends": not is_same,
+            "is_known": is_same,
             "verb": "holds" if is_held else "uses",
             "with_zeros_bytes": sizes[0],
             "with_ones_bytes": sizes[1] if ones.is_whole else None,
             "with_ones_ended": ones.ended,
         }
+
+    def bound(self, card, values: dict) -> None:
+        """Where memory depends on masks and choices alone, these have two ends, and are run with
+        both: with zeros in the place of all other values it is the same as with ones."""
+        allocator = self.allocators[0]
+        ones = {"value": 1}
+        row = self.unlimited(allocator, card, **ones)
+        if row.is_whole and row.has_memory_of(self.unlimited(allocator, card, **ones, number=0)):
+            values["is_known"] = True
+            self.ends = len(self.ways)
+            self.ways += [{**way, **ones} for way in self.ways]
+
+    def between(self, rows: list[Row]) -> int:
+        """The difference that the two ends make."""
+        pairs = list(zip(rows, rows[self.ends :])) if self.ends else []
+        sizes = [(one.allocated_bytes, other.allocated_bytes) for one, other in pairs]
+        sizes += [(one.reserved_bytes, other.reserved_bytes) for one, other in pairs]
+        return max((abs(one - other) for one, other in sizes), default=0)
 
     # ---- one record answers for all sizes --------------------------------------------------------
 
@@ -409,6 +430,10 @@ class Fit:
         self.look_at(self.free(self.allocators[0], base)[0], [card for _, _, card in targets])
         if self.plans and not targets:
             base = self.smallest(self.allocators[0], base) or _cards.CARDS[-1]
+        values = self.values(base)
+        if values["depends"]:
+            self.bound(base, values)
+        is_known = values["is_known"]
         for allocator in list(self.allocators):
             try:
                 self.free(allocator, base)
@@ -417,8 +442,6 @@ class Fit:
                     raise
                 self.failed[allocator] = str(error)
                 self.allocators.remove(allocator)
-        values = self.values(base)
-        is_known = not values["depends"]
         record = self.record(base)
         columns = {
             allocator: self.column(allocator, base, record["least"][allocator], is_known, targets)
@@ -478,6 +501,8 @@ class Fit:
             if rows[0].unknown:  # which may be nothing
                 few = self.least(allocator, base, said, rows[0].reserved_bytes, self.ways[:1])
                 need.least_bytes = _answer.need_of(few, allocator, *beside).least_bytes
+            need.least_bytes -= self.between(rows)
+            need.most_bytes += self.between(rows)
             column["need"] = vars(need)
             if not targets:
                 card = self.smallest(allocator, base)
@@ -559,7 +584,7 @@ def _ask(*words: str) -> list[dict]:
 def status_of(answer: dict, options: argparse.Namespace) -> int:
     """The exit status of an answer: GOOD, DOES_NOT_FIT, or NOT_KNOWN."""
     row = answer["row"]
-    if answer["values"]["depends"] or row["ended"] == "time":
+    if not answer["values"]["is_known"] or row["ended"] == "time":
         return NOT_KNOWN
     first = options.allocator[0]
     found = [NOT_KNOWN if _text.has_run_out(answer) else GOOD]

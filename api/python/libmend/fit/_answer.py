@@ -106,6 +106,15 @@ def worst(verdicts: list[Verdict]) -> Verdict:
     return Verdict(UNSURE)
 
 
+def with_room_for(size: int, found: Verdict) -> Verdict:
+    """A verdict of programs whose need lies between two that differ by so much: it may be beyond
+    them, by as much again."""
+    if found.what != FITS or size == 0:
+        return found
+    left = (found.left_bytes or 0) - size
+    return Verdict(FITS, left) if left > 0 else Verdict(UNSURE)
+
+
 def largest(
     low: int, high: int, step: int, usable: int, run: Callable, limited: Callable
 ) -> int | None:

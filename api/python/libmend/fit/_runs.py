@@ -215,12 +215,14 @@ class Server:
         record: str | None = None,
         beside_bytes: int = 0,
         value: int = 0,
+        number: int | None = None,
         kernel_ns: int = USUAL_KERNEL_NS,
         workspaces: str = "least",
     ) -> Row:
         """Runs the program once on that much memory of that card, of which others have
-        `beside_bytes`. `value` replaces values that a kernel would have computed, and `kernel_ns`
-        is the time of a kernel. Unknown `workspaces` have their least or their largest size."""
+        `beside_bytes`. `value` replaces values that a kernel would have computed, `number` those
+        of them without bounds (the same), and `kernel_ns` is the time of a kernel. Unknown
+        `workspaces` have their least or their largest size."""
         request = {
             "arguments": self.program.arguments if arguments is None else arguments,
             "allocator": allocator,
@@ -236,6 +238,7 @@ class Server:
             "record": record,
             "beside_bytes": beside_bytes,
             "value": value,
+            "number": value if number is None else number,
             "given": self.given,
         }
         _tell(f"run {len(self.runs) + 1}: {ALLOCATORS[allocator]}, {card.name}")

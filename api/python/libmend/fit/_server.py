@@ -194,7 +194,12 @@ class Run:
         ctypes.CDLL(None).mend_simulate_on_read(self.listener)
         values = importlib.import_module(f"{PACKAGE.name}.fit._values")
         self.values = values.Values(
-            request["value"], request["given"], self.where, self.is_overflow_check, self.on_value
+            request["value"],
+            request["given"],
+            self.where,
+            self.is_overflow_check,
+            self.on_value,
+            request["number"],
         )
         self.values.__enter__()
         importlib.import_module(f"{PACKAGE.name}.fit._compiled").leave(self.values)
@@ -313,7 +318,7 @@ class Run:
         if self.is_overflow_check():
             return 0
         self.on_value(True, False)
-        return self.request["value"]
+        return self.request["number"]
 
     def frame(self):
         try:
@@ -417,8 +422,9 @@ class Run:
         """A memory snapshot, with the requests of each step."""
         snapshot = self.torch.cuda.memory._snapshot()
         blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+        events = list(itertools.chain(*snapshot["device_traces"]))
         own: dict[int, list] = {}
-        for event in [*blocks, *itertools.chain(*snapshot["device_traces"])]:
+        for event in [*blocks, *events]:
             frames = event.get("frames") or []
             if id(frames) not in own:
                 own[id(frames)] = self.frames_of_program(frames)

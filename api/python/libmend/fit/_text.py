@@ -52,21 +52,28 @@ def _apart(*sizes: int) -> list[str]:
     return next(words for unit in units if len(set(words := [unit(size) for size in sizes])) > 1)
 
 
+def _ends(values: dict) -> list[str]:
+    """The memory at the two ends of values."""
+    sizes = [values["with_zeros_bytes"], values["with_ones_bytes"]]
+    if sizes[1] is None:
+        zeros, ones = gib(sizes[0]), f"it {failure(values['with_ones_ended'])}"
+    else:
+        zeros, ones = _apart(*sizes)
+    return [
+        f"It {values['verb']} {zeros} where they are 0, and where they are 1 or spread evenly:"
+        f" {ones}. They are read at",
+        f"  {_reads(values['reads'])}",
+    ]
+
+
 def _unknown(answer: dict) -> list[str]:
     """The reason why the results are no answer, which comes first."""
     lines = []
     values, row = answer["values"], answer["row"]
-    if values["depends"]:
-        sizes = [values["with_zeros_bytes"], values["with_ones_bytes"]]
-        if sizes[1] is None:
-            zeros, ones = gib(sizes[0]), f"it {failure(values['with_ones_ended'])}"
-        else:
-            zeros, ones = _apart(*sizes)
+    if not values["is_known"]:
         lines += [
             "NOT KNOWN: the memory depends on values that only a GPU computes.",
-            f"It {values['verb']} {zeros} where they are 0, and where they are 1 or spread evenly:"
-            f" {ones}. They are read at",
-            f"  {_reads(values['reads'])}",
+            *_ends(values),
             "Give the value: --value FILE:LINE=balanced for a choice of experts, a fraction"
             " of a mask, or a number.",
         ]
@@ -109,7 +116,14 @@ def _assumed(answer: dict) -> list[str]:
     for line, value in row["given"].items():
         what = value if isinstance(value, str) else f"{value:g}"
         lines.append(f"ASSUMED: {line} reads {what} (--value).")
-    if row["whole_reads"] and not values["depends"]:
+    if values["depends"] and values["is_known"]:
+        lines += [
+            "ASSUMED: the memory depends on masks and choices, which only a GPU computes, and lies"
+            " between their two ends.",
+            *_ends(values),
+            "A verdict leaves room for that difference beyond both.",
+        ]
+    elif row["whole_reads"] and values["is_known"]:
         lines.append(
             "ASSUMED: memory does not depend on whole numbers and conditions that only a GPU"
             f" computes. It is the same with 0 as with 1 or spread values at"
@@ -250,7 +264,7 @@ def _range(column: dict, what: str) -> str:
 
 def _table(answer: dict) -> list[str]:
     columns = answer["columns"].values()
-    is_known = not answer["values"]["depends"]
+    is_known = answer["values"]["is_known"]
     lines = [_cells("", [ALLOCATORS[name] for name in answer["columns"]])]
 
     def add(label: str, cell) -> None:
@@ -323,7 +337,7 @@ def write(answer: dict) -> str:
     else:
         if is_known:
             lines += _first(answer)
-        elif answer["values"]["depends"]:
+        elif not answer["values"]["is_known"]:
             lines += ["The rest is with 0 in their place."]
         lines += [*_later(answer["row"]), _head(answer), "", *_table(answer), *_owners(answer), ""]
     return "\n".join([*lines, *_tail(answer)])

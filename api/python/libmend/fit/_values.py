@@ -91,9 +91,12 @@ class Values(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:  # which would stand in each stack
         return False
 
-    def __init__(self, value: int, given: dict, line_of, is_zero, count) -> None:
+    def __init__(self, value: int, given: dict, line_of, is_zero, count, number=None) -> None:
+        """`value` stands for unknown masks and choices, which have bounds, and `number` for all
+        other values (the same)."""
         super().__init__()
         self.value, self.given = value, given
+        self.number = value if number is None else number
         self.line_of, self.is_zero, self.count = line_of, is_zero, count
         self.used: dict = {}  # of the given value
         self.plans: dict = {}
@@ -181,16 +184,17 @@ class Values(TorchDispatchMode):
 
     def guess(self, tensor, plan=None, args=(), kwargs=None) -> None:
         """Writes the value of unknown bytes."""
-        value = self.given_here(tensor.dtype)
-        is_even = value == BALANCED or (value is None and self.value != 0)
-        if value is None:
-            value = self.value
+        given = self.given_here(tensor.dtype)
         target = self.on_host(tensor)
         count = tensor.numel()
-        if is_even and plan is not None and plan.places and args[0].dim() > 0:
+        places = 0  # to choose from
+        if plan is not None and plan.places and args[0].dim() > 0:
             at = -1 if plan.name == "aten::multinomial" else self.dimension(plan, args, kwargs)
-            size = args[0].numel() if at is None else args[0].shape[at]
-            target.copy_((torch.arange(count) % max(size, 1)).view(tensor.shape))
+            places = max(args[0].numel() if at is None else args[0].shape[at], 1)
+        has_bounds = tensor.dtype == torch.bool or 0 < places <= count
+        value = (self.value if has_bounds else self.number) if given is None else given
+        if places and (value == BALANCED or (given is None and value != 0)):
+            target.copy_((torch.arange(count) % places).view(tensor.shape))
         elif value == 0 and plan is not None and plan.name in _ORDERS and tensor.dim() > 0:
             at = self.dimension(plan, args, kwargs)
             places = torch.arange(tensor.shape[at])
