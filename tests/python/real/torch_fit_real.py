@@ -471,7 +471,10 @@ class Fit(unittest.TestCase):
             scores = torch.empty(50, 4, 20, device="cuda", requires_grad=True)
             lengths = [50] * 4, [10] * 4
             labels = torch.ones(40, dtype=torch.int32)
-            nn.functional.ctc_loss(scores.log_softmax(2), labels, *lengths).backward()
+            for to in list, torch.tensor:  # the lengths, and on the CPU
+                few = [to(one) for one in lengths]
+                nn.functional.ctc_loss(scores.log_softmax(2), labels, *few).backward()
+            nn.functional.ctc_loss(scores.log_softmax(2), labels.cuda(), *few).backward()
             torch.backends.cudnn.benchmark = True
             step(nn.Conv2d(3, 8, 3), 2, 3, 32, 32)
             with nn.attention.sdpa_kernel(nn.attention.SDPBackend.CUDNN_ATTENTION):

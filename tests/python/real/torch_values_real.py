@@ -129,6 +129,12 @@ class Values(unittest.TestCase):
             torch.ones(1 << 21).cuda().cpu()
         self.assertEqual(self.counted, [(False, False)] * 2)
 
+    def test_sparse_tensors_are_passed(self):
+        with self.mode(), torch.inference_mode():
+            sparse = torch.eye(4).bool().to_sparse().cuda()
+            self.assertEqual(sparse.cpu().indices().tolist(), [[0, 1, 2, 3]] * 2)
+        self.assertEqual(self.counted, [])
+
     def test_what_is_given_is_read(self):
         scores = torch.empty(8, 4, device="cuda")
         with self.mode(given={"x.py:1": "balanced"}):

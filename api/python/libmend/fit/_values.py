@@ -73,6 +73,20 @@ class _Plan:
         self.consists_of_others = bool(schema) and has_kernel(func.name(), COMPOSITE)
 
 
+def _ctc_loss(log_probs, targets, *lengths_and_more, **named):
+    """With lengths as lists, which PyTorch makes of tensors itself unless a mode is active."""
+
+    def listed(one):
+        return one.tolist() if isinstance(one, torch.Tensor) else one
+
+    lengths = map(listed, lengths_and_more)
+    named = {name: listed(one) for name, one in named.items()}
+    return _pytorchs_ctc_loss(log_probs, targets, *lengths, **named)
+
+
+_pytorchs_ctc_loss, torch.ctc_loss = torch.ctc_loss, _ctc_loss
+
+
 class Values(TorchDispatchMode):
     """Sees each operator of the program. `line_of()` is the running line, `is_zero()` whether it
     always reads 0, and `count(is_whole)` notes a read of an unknown value."""
@@ -131,7 +145,7 @@ class Values(TorchDispatchMode):
         outs = [out] if isinstance(out, torch.Tensor) else out
         if not isinstance(outs, (tuple, list)) or not outs:
             outs = [args[at] for at in plan.writes if at < len(args)]
-        for one in outs if plan.writes and self.told_in else []:
+        for one in filter(self.has_memory, outs) if plan.writes and self.told_in else []:
             all_of_it = self.told_in.pop(one.untyped_storage()._cdata, None)
             if all_of_it is not None:  # it may be written through a view
                 delattr(all_of_it, _TOLD)
@@ -147,9 +161,15 @@ class Values(TorchDispatchMode):
     # ---- the device's memory ---------------------------------------------------------------------
 
     @staticmethod
+    def has_memory(tensor) -> bool:
+        """Whether it is a tensor of the GPU with memory of its own. A sparse one consists of
+        others."""
+        return isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.layout is torch.strided
+
+    @staticmethod
     def is_few(tensor) -> bool:
         most = MOST if tensor.dtype in WHOLE else MOST_FLOATS
-        return tensor.is_cuda and 0 < tensor.numel() <= most
+        return 0 < tensor.numel() <= most and Values.has_memory(tensor)
 
     @staticmethod
     def span(tensor) -> int:
@@ -328,7 +348,7 @@ class Values(TorchDispatchMode):
         else:
             return None
         is_few = source.numel() <= MOST or source.dtype not in WHOLE
-        return source if source.is_cuda and is_few else None
+        return source if is_few and Values.has_memory(source) else None
 
     def know(self, tensor) -> bool:
         """Whether it is known. If not, it has a value from now on, unless these are many floats,
@@ -367,7 +387,7 @@ class Values(TorchDispatchMode):
             found = list(args[:2])
         else:
             found = [args[1 if name == "aten::masked_select" else 0]]
-        if not all(one.is_cuda and 0 < one.numel() <= MOST for one in found):
+        if not all(Values.has_memory(one) and 0 < one.numel() <= MOST for one in found):
             return []
         return found
 
