@@ -63,7 +63,7 @@ _FUNCTIONS = {
     "mend_history_start": "libmend.keep_history",
     "mend_history_read": "libmend.history",
     "mend_range_create": "GrowingTensor",
-    "mend_range_commit_all": "GrowingTensor.commit",
+    "mend_range_commit": "GrowingTensor.commit",
     "mend_range_decommit": "GrowingTensor.decommit",
     "mend_range_record_stream": "GrowingTensor.record_stream",
 }

@@ -50,6 +50,12 @@ static void expect_blocks(mend_graph_pool *graph_pool, const mend_graph_pool_blo
     }
 }
 
+static mend_result restore(mend_graph_pool *graph_pool, const mend_graph_pool_block *blocks,
+                           size_t count)
+{
+    return mend_graph_pool_restore(graph_pool, blocks, sizeof(*blocks), count);
+}
+
 #define WORLD_TEST(suite, name)    KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 #define WORLD_64_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 64 * MEND_MIB, NULL))
 
@@ -71,11 +77,10 @@ WORLD_64_TEST(pool_graph_pool_blocks,
     }
     EXPECT_U64_EQ(BLOCKS, list(graph_pool, blocks));
     const size_t before = waits->used_count + waits->free_count;
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
+    EXPECT_OK(restore(graph_pool, NULL, 0));
+    EXPECT_OK(restore(graph_pool, blocks, BLOCKS));
     expect_blocks(graph_pool, blocks, BLOCKS);
     EXPECT_TRUE(waits->used_count + waits->free_count - before < (size_t)BLOCKS * STREAMS);
-    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
 /* Each block that is cut out of it leaves a part that waits for all of them. */
@@ -95,10 +100,9 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_cuts_memory_that_many_stream
     for (int i = 0; i < BLOCKS; i++) {
         blocks[i] = (mend_graph_pool_block){all + (uint64_t)i * 4096 + 512, 512, S(0), 0};
     }
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), BLOCKS));
+    EXPECT_OK(restore(graph_pool, blocks, BLOCKS));
     expect_blocks(graph_pool, blocks, BLOCKS);
     EXPECT_OK(mend_validate(w->pool));
-    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
 /* A sleep that the driver refused has left the chunk without its mapping. */
@@ -111,7 +115,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_maps_again_what_lacks_its_ma
     EXPECT_U64_EQ(2, list(graph_pool, blocks));
     free_in(graph_pool, freed, S(0));
     void *between = kit_alloc(w, 16 * MEND_MIB, S(0));
-    void *other = kit_alloc(w, 16 * MEND_MIB, S(0));
+    kit_alloc(w, 16 * MEND_MIB, S(0));
     kit_free(w, between, S(0));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL)); /* two segments: two calls to unmap */
     kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
@@ -119,10 +123,8 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_maps_again_what_lacks_its_ma
     EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
     mend_sim_clear_faults(w->sim);
     EXPECT_TRUE(mend_world_stats(w).unmapped_blocks > 0);
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), 2));
+    EXPECT_OK(restore(graph_pool, blocks, 2));
     expect_blocks(graph_pool, blocks, 2);
-    kit_free(w, other, S(0));
-    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
 /* Nothing but the request tells the pool of this capture: it must not wait for the context. */
@@ -275,8 +277,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_is_restored_at_its_addresses)
     void *later = alloc_in(w, 2 * MEND_MIB, S(0), graph_pool); /* where `temporary` was */
     void *beside = kit_alloc_used(w, 512, S(0), 10);
     EXPECT_OK(mend_history_start(w->pool, 16));
-    EXPECT_OK(
-        mend_graph_pool_restore(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
+    EXPECT_OK(restore(graph_pool, checkpoint, count));
     mend_history_event events[16];
     uint64_t cursor = 0;
     size_t event_count = 0;
@@ -292,9 +293,8 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_is_restored_at_its_addresses)
     kit_use(w, S(0), kept, MEND_MIB, 10); /* its bytes are those from before */
     kit_use(w, S(0), beside, 512, 10);
     EXPECT_PTR_EQ(temporary, alloc_in(w, 3 * MEND_MIB, S(0), graph_pool));
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
+    EXPECT_OK(restore(graph_pool, NULL, 0));
     expect_blocks(graph_pool, NULL, 0);
-    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
 /* A checkpoint that cannot be restored, with a word of the reason. */
@@ -303,8 +303,7 @@ static void expect_refusal(mend_graph_pool *graph_pool, const mend_graph_pool_bl
 {
     mend_graph_pool_block before[MOST_BLOCKS];
     size_t live = list(graph_pool, before);
-    EXPECT_INVALID(
-        mend_graph_pool_restore(graph_pool, blocks, sizeof(mend_graph_pool_block), count));
+    EXPECT_INVALID(restore(graph_pool, blocks, count));
     kit_expect_words(words);
     expect_blocks(graph_pool, before, live);
 }
@@ -336,16 +335,16 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_that_cannot_be_restored_chang
     mend_graph_pool_block busy = {NULL, 8192, S(0), 0};
     busy.pointer = kit_leave_in_flight(w, 8192, S(1), 1000, S(1));
     expect_refusal(graph_pool, &busy, 1, "work outside of the graph pool");
-    EXPECT_INVALID(mend_graph_pool_restore(NULL, two, sizeof(mend_graph_pool_block), 2));
-    EXPECT_INVALID(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 2));
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, two, sizeof(mend_graph_pool_block), 2));
+    EXPECT_INVALID(restore(NULL, two, 2));
+    EXPECT_INVALID(restore(graph_pool, NULL, 2));
+    EXPECT_OK(restore(graph_pool, two, 2));
 }
 
 WORLD_64_TEST(pool_graph_pool_blocks, a_block_of_another_stream_is_not_the_same)
 {
     mend_graph_pool *graph_pool = kit_graph_pool(w);
     mend_graph_pool_block one = {alloc_in(w, 4096, S(0), graph_pool), 4096, S(1), 3};
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, &one, sizeof(mend_graph_pool_block), 1));
+    EXPECT_OK(restore(graph_pool, &one, 1));
     expect_blocks(graph_pool, &one, 1);
 }
 
@@ -371,7 +370,7 @@ KIT_TEST_IN(pool_graph_pool_blocks, a_chunk_is_at_one_address,
     expect_refusal(graph_pool, both, 3, "another block lies there");
     free_in(graph_pool, later.pointer, stream);
     expect_refusal(graph_pool, both, 3, "its memory was at another address");
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, both, sizeof(mend_graph_pool_block), 2));
+    EXPECT_OK(restore(graph_pool, both, 2));
     both[1] = later;
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, &both[1], sizeof(mend_graph_pool_block), 1));
+    EXPECT_OK(restore(graph_pool, &both[1], 1));
 }

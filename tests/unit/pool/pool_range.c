@@ -63,7 +63,6 @@ RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
     EXPECT_OK(mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
     use(w, range, 0, 3 * PAGE, S(0));
     use(w, large, 4 * PAGE, 4 * PAGE, S(0));
-    EXPECT_OK(mend_range_destroy(large, S(0)));
 }
 
 /* Where one part lies mapped, its memory does not go to the other, in either order. */
@@ -85,7 +84,6 @@ RANGE_TEST(pool_range, parts_of_a_commit_take_nothing_from_each_other, 6 * PAGE)
         mend_sim_advance(w->sim, 1000);
         kit_expect_trim(w, 0, 6 * PAGE);
     }
-    EXPECT_OK(mend_range_destroy(other, S(0)));
 }
 
 KIT_TEST(pool_range, create_refuses_by_name)
@@ -108,7 +106,6 @@ KIT_TEST(pool_range, create_refuses_by_name)
     options.struct_size = sizeof(options) + 8;
     EXPECT_REFUSAL(INVALID_ARGUMENT, "newer", mend_range_create(w->pool, 1, &options, &range));
     EXPECT_PTR_EQ(NULL, range);
-    EXPECT_OK(mend_range_destroy(NULL, NULL));
 }
 
 /* Commits nothing of the first part either if the second is refused. */
@@ -146,7 +143,6 @@ KIT_TEST(pool_range, bytes_name_the_pages_around_them_and_a_decommit_those_insid
     EXPECT_OK(mend_range_decommit(range, 3 * PAGE, 512, S(0))); /* behind it there is nothing */
     EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
     EXPECT_INVALID(mend_range_commit_all(&parts[0].part, sizeof(parts[0].part) - 8, 2, S(0)));
-    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 KIT_TEST(pool_range, calls_about_pages_refuse_by_name)
@@ -181,7 +177,6 @@ KIT_TEST(pool_range, calls_about_pages_refuse_by_name)
     mend_range_info info = {.struct_size = 1};
     EXPECT_REFUSAL(INVALID_ARGUMENT, "MEND_RANGE_INFO_INIT", mend_range_get_info(range, &info));
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 RANGE_TEST(pool_range, a_captured_stream_neither_commits_nor_decommits, 0)

@@ -31,7 +31,6 @@ KIT_EACH(pool_range_streams, pages_in_use_by_another_stream_wait_for_it, int, on
     EXPECT_STATS(w, stream_waits, on_device);
     EXPECT_TRUE(mend_world_stats(w).host_waits > 0 || on_device);
     EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_range_destroy(range, S(1)));
 }
 
 RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
@@ -69,7 +68,6 @@ KIT_TEST_IN(pool_range_streams, pages_and_streams_need_no_nodes_for_each_pair,
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     const mend_slab *nodes = &w->pool->heap.nodes.waits;
     EXPECT_TRUE(nodes->used_count + nodes->free_count < 32 * STREAMS);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 /* A block that many streams read is one span. In a range each of its chunks has all its waits. */
@@ -93,7 +91,6 @@ KIT_TEST_IN(pool_range_streams, chunks_take_along_what_many_streams_do,
     kit_use(w, S(1), at(range, 0), size_bytes, 10);
     EXPECT_TRUE(mend_world_stats(w).stream_waits >= STREAMS);
     EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_range_destroy(range, S(1)));
 }
 
 /* Pages of two ranges, each last used by a stream of its own, in one commit. */
@@ -114,7 +111,4 @@ KIT_TEST_IN(pool_range_streams, a_commit_of_several_ranges_waits_for_the_streams
         use(w, parts[i].range, 0, MEND_MIB, S(2));
     }
     kit_expect_waits(w, 2, 0);
-    for (int i = 0; i < 2; i++) {
-        EXPECT_OK(mend_range_destroy(parts[i].range, S(2)));
-    }
 }

@@ -8,13 +8,6 @@
 #include "tests/support/files.h"
 #include "tests/unit/pool/share_rig.h"
 
-static void synchronize(mend_world *w)
-{
-    EXPECT_INT_EQ(0, w->driver->context_push(w->driver, w->info.context));
-    EXPECT_INT_EQ(0, w->driver->context_synchronize(w->driver));
-    EXPECT_INT_EQ(0, w->driver->context_pop(w->driver));
-}
-
 SHARE_TEST(pool_share, an_import_takes_addresses_for_its_chunks_alone)
 {
     void *ours = kit_alloc(from, CHUNK + 4096, from->streams[0]);
@@ -103,24 +96,6 @@ SHARE_TEST(pool_share, a_block_has_one_token_as_long_as_it_lives)
     EXPECT_FALSE(share_are_equal(&first, &again));
 }
 
-/* Pages of two chunks each. */
-static mend_range *range_of(mend_world *w, uint64_t pages)
-{
-    mend_range *range = NULL;
-    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
-    options.page_bytes = 2 * CHUNK;
-    EXPECT_OK(mend_range_create(w->pool, 8 * options.page_bytes, &options, &range));
-    EXPECT_OK(mend_range_commit(range, 0, pages * options.page_bytes, w->streams[0]));
-    return range;
-}
-
-static unsigned char *base_of(mend_range *range)
-{
-    mend_range_info info = MEND_RANGE_INFO_INIT;
-    EXPECT_OK(mend_range_get_info(range, &info));
-    return info.base;
-}
-
 SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
 {
     enum { PAGE = 2 * CHUNK };
@@ -130,8 +105,13 @@ SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
     uint64_t size_bytes = 0;
     unsigned char *theirs = NULL;
     mend_pool *pool = from->pool;
-    mend_range *range = range_of(from, 5);
-    unsigned char *ours = base_of(range);
+    mend_range *range = NULL;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    EXPECT_OK(mend_range_create(pool, 8 * PAGE, KIT_OPTIONS(mend_range_options, .page_bytes = PAGE),
+                                &range));
+    EXPECT_OK(mend_range_commit(range, 0, 5 * PAGE, from->streams[0]));
+    EXPECT_OK(mend_range_get_info(range, &info));
+    unsigned char *ours = info.base;
     EXPECT_OK(
         share_token_at(pool, ours + PAGE + 512, &token, &offset_bytes, .size_bytes = 2 * PAGE));
     EXPECT_U64_EQ(512, offset_bytes);
@@ -160,7 +140,6 @@ SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
     EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
     EXPECT_OK(share_token(pool, ours, &again, .size_bytes = 3 * PAGE));
     EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) != 0);
-    EXPECT_OK(mend_range_destroy(range, from->streams[0]));
 }
 
 MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
@@ -202,7 +181,9 @@ MEND_TEST(pool_share, an_importer_that_ends_leaves_nothing_at_the_exporter)
     kit_use(&r.to, r.to.streams[0], share_import(&r.to, &r.ticket), CHUNK, 1000);
     kit_close(&r.to); /* with the import, after its work */
     kit_free(&r.from, r.block, r.from.streams[0]);
-    synchronize(&r.from);
+    EXPECT_INT_EQ(0, r.from.driver->context_push(r.from.driver, r.from.info.context));
+    EXPECT_INT_EQ(0, r.from.driver->context_synchronize(r.from.driver));
+    EXPECT_INT_EQ(0, r.from.driver->context_pop(r.from.driver));
     EXPECT_OK(mend_trim(r.from.pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(&r.from, chunks, 0);
     kit_close(&r.from);

@@ -8,57 +8,53 @@ KIT_SETTING(share, w->placement.chunk_bytes = CHUNK, w->pool_config.shareable = 
 
 /* Two pools of one device of 16 chunks: the other imports an export, closes it on a stream with
  * work there, and the exporter releases it. */
-static void after_a_close(int detect_destroyed_streams,
-                          void (*check)(mend_world *w, mend_pool *importer))
-{
+typedef struct close_rig {
     mend_world w;
-    mend_pool *importer = NULL;
-    ASSERT_TRUE(kit_open_with(&w, 16 * CHUNK, share));
-    mend_pool_config config = w.pool_config;
-    config.detect_destroyed_streams = detect_destroyed_streams;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&config, &importer));
+    mend_pool *importer;
+} close_rig;
+
+static bool open_closed(close_rig *r, int detect_destroyed_streams)
+{
+    mend_world *w = &r->w;
     mend_export_token token = {{0}};
     void *theirs = NULL;
-    void *block = kit_alloc(&w, 10 * CHUNK, w.streams[0]);
-    EXPECT_OK(mend_export(w.pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_OK(mend_import(importer, &token, MEND_EXPORT_TOKEN_BYTES, &theirs, NULL));
-    kit_use(&w, w.streams[1], theirs, 10 * CHUNK, 1000000);
-    EXPECT_OK(mend_import_close(importer, theirs, w.streams[1]));
-    kit_free(&w, block, w.streams[0]);
-    EXPECT_OK(mend_trim(w.pool, 0, MEND_TRIM_WAIT, NULL));
-    check(&w, importer);
-    EXPECT_OK(mend_pool_destroy(importer));
-    kit_close(&w);
+    if (!kit_open_with(w, 16 * CHUNK, share)) {
+        return false;
+    }
+    mend_pool_config config = w->pool_config;
+    config.detect_destroyed_streams = detect_destroyed_streams;
+    EXPECT_OK(mend_pool_create(&config, &r->importer));
+    void *block = kit_alloc(w, 10 * CHUNK, S(0));
+    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(mend_import(r->importer, &token, MEND_EXPORT_TOKEN_BYTES, &theirs, NULL));
+    kit_use(w, S(1), theirs, 10 * CHUNK, 1000000);
+    EXPECT_OK(mend_import_close(r->importer, theirs, S(1)));
+    kit_free(w, block, S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    return !mend_test_has_failed();
 }
 
-static void expect_room_behind_a_wait(mend_world *w, mend_pool *importer)
+static void end_importer(close_rig *r)
+{
+    EXPECT_OK(mend_pool_destroy(r->importer));
+    kit_close(&r->w);
+}
+
+#define CLOSED_TEST(suite, name)                                                                   \
+    KIT_RIG_EACH(suite, name, int, vanish, 2, close_rig, r, open_closed(r, vanish), end_importer(r))
+
+CLOSED_TEST(pool_share_close, a_request_waits_for_the_work_behind_a_closed_import)
 {
     void *block = NULL;
-    EXPECT_OK(mend_alloc(importer, 12 * CHUNK, S(2), &block));
-    EXPECT_OK(mend_free(importer, block, S(2)));
+    EXPECT_OK(mend_alloc(r->importer, 12 * CHUNK, r->w.streams[2], &block));
+    EXPECT_OK(mend_free(r->importer, block, r->w.streams[2]));
 }
 
-MEND_TEST(pool_share_close, a_request_waits_for_the_work_behind_a_closed_import)
+CLOSED_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
 {
-    for (int vanish = 0; vanish < 2; vanish++) {
-        after_a_close(vanish, expect_room_behind_a_wait);
-    }
-}
-
-static void expect_unmapped_by_a_trim(mend_world *w, mend_pool *importer)
-{
-    mend_stats stats = MEND_STATS_INIT;
-    mend_sim_advance(w->sim, 2000000);
-    EXPECT_OK(mend_trim(importer, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_OK(mend_get_stats(importer, &stats));
-    EXPECT_FIELDS(stats, retired_bytes, 0, mappings, 0, peak_mappings, 10);
-}
-
-MEND_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
-{
-    for (int vanish = 0; vanish < 2; vanish++) {
-        after_a_close(vanish, expect_unmapped_by_a_trim);
-    }
+    mend_sim_advance(r->w.sim, 2000000);
+    EXPECT_OK(mend_trim(r->importer, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_FIELDS(kit_stats(r->importer), retired_bytes, 0, mappings, 0, peak_mappings, 10);
 }
 
 /* One chunk is the whole device. */
@@ -96,6 +92,4 @@ KIT_TEST_IN(pool_share_close, memory_that_others_may_hold_is_no_part_of_one_chun
     EXPECT_OK(mend_alloc_with(w->pool, 2 * CHUNK, S(0), options, &block));
     EXPECT_STATS(w, importers_bytes, 0, free_empty_bytes, CHUNK);
     EXPECT_OK(mend_import_close(w->pool, theirs, MEND_NO_STREAM));
-    kit_free_row(w, blocks, 5, S(0));
-    kit_free(w, block, S(0));
 }

@@ -33,15 +33,6 @@ static void release(rig *r, int block)
     r->blocks[block] = NULL;
 }
 
-static void release_all(rig *r)
-{
-    for (int i = 0; i < CHUNKS; i++) {
-        if (r->blocks[i] != NULL) {
-            release(r, i);
-        }
-    }
-}
-
 #define SMALL_TEST(suite, name)                                                                    \
     KIT_TEST_IN(suite, name, kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
 #define RIG_TEST(suite, name) KIT_RIG_TEST(suite, name, rig, open_rig(r), kit_close(&r->w))
@@ -53,7 +44,9 @@ RIG_TEST(pool_pins, count_and_may_overlap)
     EXPECT_OK(mend_pin(w->pool, first, CHUNK));
     EXPECT_OK(mend_pin(w->pool, first + CHUNK / 2, CHUNK / 4));
     EXPECT_STATS(w, pinned_bytes, CHUNK);
-    release_all(r);
+    for (int i = 0; i < CHUNKS; i++) {
+        release(r, i);
+    }
     EXPECT_OK(mend_unpin(w->pool, first, CHUNK));
     EXPECT_OK(mend_unpin(w->pool, first + CHUNK / 2, CHUNK / 4));
     kit_expect_trim(w, 0, (CHUNKS - 1) * CHUNK);
@@ -78,7 +71,6 @@ RIG_TEST(pool_pins, what_is_no_mapped_memory_of_the_pool_is_refused)
     kit_expect_words("is not all mapped memory of this pool");
     EXPECT_INVALID(mend_pin(NULL, r->blocks[0], 512));
     EXPECT_INVALID(mend_unpin(NULL, r->blocks[0], 512));
-    release_all(r);
 }
 
 RIG_TEST(pool_pins, only_what_was_pinned_is_unpinned)
@@ -89,39 +81,39 @@ RIG_TEST(pool_pins, only_what_was_pinned_is_unpinned)
     EXPECT_STATS(w, pinned_bytes, CHUNK);
     EXPECT_OK(mend_unpin(w->pool, r->blocks[0], 1024));
     EXPECT_INVALID(mend_unpin(w->pool, r->blocks[0], 1024));
-    release_all(r);
 }
 
 /* ---- blocks in one chunk ------------------------------------------------------------------- */
 
-static void *in_one_chunk(mend_world *w, uint64_t size_bytes, uint64_t alignment_bytes)
+static mend_result in_one_chunk(mend_world *w, uint64_t size_bytes, mend_stream stream,
+                                void **block)
 {
-    void *block = NULL;
-    const mend_alloc_options *options =
-        KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes, .in_one_chunk = 1);
-    EXPECT_OK(mend_alloc_with(w->pool, size_bytes, S(0), options, &block));
-    return block;
+    return mend_alloc_with(w->pool, size_bytes, stream,
+                           KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), block);
 }
 
-/* By its chunks: that in which the block begins holds it, and nothing moves that. */
-static void expect_in_one_chunk(const mend_world *w, const void *block, uint64_t size_bytes)
+/* The thread's last request failed. */
+static mend_oom_report last_report(void)
 {
-    const uint64_t address = (uint64_t)(uintptr_t)block;
-    const mend_chunk *chunk = mend_chunk_at(&w->pool->heap.chunks, address);
-    EXPECT_TRUE(chunk != NULL && address + size_bytes <= chunk->address + chunk->size_bytes);
-    EXPECT_TRUE(chunk != NULL && chunk->pins == 1);
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_OK(mend_get_last_error(&error));
+    return *error.oom_report;
 }
 
 SMALL_TEST(pool_pins, a_block_in_one_chunk_stays_so)
 {
     mend_compact_report report = MEND_COMPACT_REPORT_INIT;
     kit_free(w, kit_alloc(w, CHUNK, S(0)), S(0));
-    char *block = in_one_chunk(w, CHUNK / 4, 4096);
+    void *block = NULL;
+    EXPECT_OK(in_one_chunk(w, CHUNK / 4, S(0), &block));
     kit_write(w, S(0), block, CHUNK / 4);
     EXPECT_OK(mend_compact(w->pool, NULL, &report));
     EXPECT_U64_EQ(0, report.compactions);
     EXPECT_ERROR(PINNED, mend_sleep(w->pool, NULL, NULL));
-    expect_in_one_chunk(w, block, CHUNK / 4);
+    const uint64_t address = (uint64_t)(uintptr_t)block;
+    const mend_chunk *chunk = mend_chunk_at(&w->pool->heap.chunks, address);
+    ASSERT_TRUE(chunk != NULL && chunk->pins == 1); /* nothing moves it */
+    EXPECT_TRUE(address + CHUNK / 4 <= chunk->address + chunk->size_bytes);
     kit_verify(w, S(0), block, CHUNK / 4);
     kit_free(w, block, S(0));
     EXPECT_STATS(w, pinned_bytes, 0);
@@ -131,7 +123,6 @@ SMALL_TEST(pool_pins, a_block_in_one_chunk_stays_so)
 RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
 {
     void *block = NULL;
-    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
     const mend_alloc_options *there =
         KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1, .address = r->blocks[0]);
     EXPECT_INVALID(mend_alloc_with(w->pool, 512, r->stream, there, &block));
@@ -139,21 +130,18 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
     EXPECT_OK(mend_pin(w->pool, pinned, 512));
     release(r, 1);
     EXPECT_OK(mend_set_limit(w->pool, mend_world_stats(w).reserved_bytes));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 512, r->stream, options, &block));
+    EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, 512, r->stream, &block));
     release(r, 2);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
-    EXPECT_OK(mend_alloc_with(w->pool, CHUNK, r->stream, options, &block));
+    EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, 2 * CHUNK, r->stream, &block));
+    EXPECT_OK(in_one_chunk(w, CHUNK, r->stream, &block));
     kit_free(w, block, r->stream);
     EXPECT_OK(mend_unpin(w->pool, pinned, 512));
     pinned = kit_alloc(w, 2 * CHUNK, r->stream); /* two neighbors, which stay */
     EXPECT_OK(mend_pin(w->pool, pinned, 2 * CHUNK));
     kit_free(w, (void *)(uintptr_t)pinned, r->stream);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_U64_EQ(0, error.oom_report->fitting_bytes); /* in no two chunks */
+    EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, 2 * CHUNK, r->stream, &block));
+    EXPECT_FIELDS(last_report(), fitting_bytes, 0); /* in no two chunks */
     EXPECT_OK(mend_unpin(w->pool, pinned, 2 * CHUNK));
-    release_all(r);
 }
 
 /* Memory above the limit is released first: of four chunks that wait for work two are left for one
@@ -161,59 +149,46 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
 RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
 {
     void *block = NULL;
-    mend_error error = MEND_ERROR_INIT;
-    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
     for (int i = 0; i < 4; i++) {
         kit_use(w, r->stream, r->blocks[i], CHUNK, 1000 * 1000);
         release(r, i);
     }
     EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 2) * CHUNK));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, CHUNKS * CHUNK, S(1), options, &block));
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_U64_EQ(2 * CHUNK, error.oom_report->fitting_bytes);
-    EXPECT_OK(mend_alloc_with(w->pool, 2 * CHUNK, S(1), options, &block));
-    kit_free(w, block, S(1));
-    release_all(r);
+    EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, CHUNKS * CHUNK, S(1), &block));
+    EXPECT_FIELDS(last_report(), fitting_bytes, 2 * CHUNK);
+    EXPECT_OK(in_one_chunk(w, 2 * CHUNK, S(1), &block));
 }
 
 /* The driver takes one of two. */
 RIG_TEST(pool_pins, no_chunk_is_remade_where_too_little_went_back)
 {
     void *block = NULL;
-    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
     release(r, 0);
     release(r, 1);
     kit_fail(w, "release", 1, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
+    EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, 2 * CHUNK, r->stream, &block));
     EXPECT_STATS(w, chunks_remade, 0);
     EXPECT_STATS(w, reserved_bytes, (CHUNKS - 1) * CHUNK);
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
+    EXPECT_OK(in_one_chunk(w, 2 * CHUNK, r->stream, &block));
     EXPECT_STATS(w, chunks_remade, 1);
-    kit_free(w, block, r->stream);
-    release_all(r);
 }
 
 /* Then empty chunks are not released for a larger one. */
 RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
 {
     void *block = NULL;
-    mend_error error = MEND_ERROR_INIT;
-    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
     for (int i = 1; i < 6; i++) {
         kit_free(w, r->blocks[i], S(1));
         r->blocks[i] = NULL;
     }
     EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 3) * CHUNK)); /* gives three of them back */
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w->sim, r->stream, MEND_SIM_CAPTURE_RELAXED));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 3 * CHUNK, S(1), options, &block));
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_U64_EQ(CHUNKS * CHUNK, error.oom_report->sufficient_limit_bytes);
+    EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, 3 * CHUNK, S(1), &block));
+    EXPECT_FIELDS(last_report(), sufficient_limit_bytes, CHUNKS * CHUNK);
     EXPECT_OK(mend_set_limit(w->pool, CHUNKS * CHUNK));
-    EXPECT_OK(mend_alloc_with(w->pool, 3 * CHUNK, S(1), options, &block));
+    EXPECT_OK(in_one_chunk(w, 3 * CHUNK, S(1), &block));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w->sim, r->stream, NULL));
-    kit_free(w, block, S(1));
-    release_all(r);
 }
 
 /* ---- in one chunk by the pool's own setting, or the thread's --------------------------------- */

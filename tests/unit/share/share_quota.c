@@ -78,14 +78,15 @@ static void wait_and_give(scene *r)
     pthread_join(thread, NULL);
 }
 
-KIT_BARE_TEST(share_quota, a_request_waits_for_what_others_give, scene, open_scene(r),
-              close_scene(r))
+#define QUOTA_TEST(suite, name) KIT_BARE_TEST(suite, name, scene, open_scene(r), close_scene(r))
+
+QUOTA_TEST(share_quota, a_request_waits_for_what_others_give)
 {
     wait_and_give(r);
     EXPECT_TRUE(r->has_room);
 }
 
-KIT_BARE_TEST(share_quota, what_comes_late_is_not_waited_for, scene, open_scene(r), close_scene(r))
+QUOTA_TEST(share_quota, what_comes_late_is_not_waited_for)
 {
     mend_test_let_patience_end(true);
     wait_and_give(r);
@@ -104,7 +105,7 @@ KIT_BARE_TEST(share_quota, others_hear_of_all_threads_that_wait, scene, open_sce
 }
 
 /* However often a creation is refused, its pool has no more memory of the host. */
-KIT_BARE_TEST(share_quota, refused_claims_leave_nothing, scene, open_scene(r), close_scene(r))
+QUOTA_TEST(share_quota, refused_claims_leave_nothing)
 {
     const mend_driver *driver = &r->waiter.pass.table;
     const mend_chunk_properties properties = {0};
@@ -118,7 +119,7 @@ KIT_BARE_TEST(share_quota, refused_claims_leave_nothing, scene, open_scene(r), c
 }
 
 /* The device misses more than others wait for, or less. */
-KIT_BARE_TEST(share_quota, the_larger_lack_is_wanted, scene, open_scene(r), close_scene(r))
+QUOTA_TEST(share_quota, the_larger_lack_is_wanted)
 {
     const mend_driver *driver = r->w.driver;
     r->giver.others.min_free_bytes = 64 * MEND_MIB;
@@ -134,8 +135,7 @@ KIT_BARE_TEST(share_quota, the_larger_lack_is_wanted, scene, open_scene(r), clos
 }
 
 /* The driver's own memory is claimed until the driver has it again. */
-KIT_BARE_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives, scene, open_scene(r),
-              close_scene(r))
+QUOTA_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives)
 {
     uint64_t address = 0;
     const mend_driver *driver = &r->waiter.pass.table;

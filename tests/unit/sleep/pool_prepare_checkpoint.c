@@ -16,7 +16,7 @@ typedef struct scene {
     void *blocks[BLOCKS];
 } scene;
 
-static bool open_scene_with(scene *s, void (*set)(mend_world *))
+static bool open_scene(scene *s, void (*set)(mend_world *))
 {
     if (!kit_open_with(&s->w, 64 * MEND_MIB, set)) {
         return false;
@@ -27,17 +27,10 @@ static bool open_scene_with(scene *s, void (*set)(mend_world *))
     return true;
 }
 
-static bool open_scene(scene *s, bool is_shareable)
-{
-    return open_scene_with(s, is_shareable ? shareable : NULL);
-}
-
 static void close_scene(scene *s)
 {
     for (int i = 0; i < BLOCKS; i++) {
-        if (s->blocks[i] != NULL) {
-            kit_release(&s->w, s->blocks[i], (uint64_t)(i + 1) * MEND_MIB / 2, s->w.streams[0]);
-        }
+        kit_release(&s->w, s->blocks[i], (uint64_t)(i + 1) * MEND_MIB / 2, s->w.streams[0]);
     }
     kit_close(&s->w);
 }
@@ -60,7 +53,7 @@ static void checkpoint_and_restore(scene *s)
 
 #define SCENE_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, scene, opening, close_scene(r))
 
-SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene(r, shareable))
 {
     const char *reason = NULL;
     mend_prepare_checkpoint_report report = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
@@ -81,7 +74,7 @@ SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene
 }
 
 /* Memory that others could not open does not become a part of a block that they may open. */
-SCENE_TEST(pool_prepare_checkpoint, private_memory_wakes_nothing, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, private_memory_wakes_nothing, open_scene(r, shareable))
 {
     mend_export_token token;
     mend_wake_report report = MEND_WAKE_REPORT_INIT;
@@ -94,7 +87,7 @@ SCENE_TEST(pool_prepare_checkpoint, private_memory_wakes_nothing, open_scene(r, 
         mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
 }
 
-SCENE_TEST(pool_prepare_checkpoint, without_room_for_a_copy_it_fails, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, without_room_for_a_copy_it_fails, open_scene(r, shareable))
 {
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     const uint64_t held_bytes = mend_world_stats(w).reserved_bytes;
@@ -107,8 +100,7 @@ SCENE_TEST(pool_prepare_checkpoint, without_room_for_a_copy_it_fails, open_scene
 }
 
 /* The driver refuses the waits behind the copies, which run on. */
-SCENE_TEST(pool_prepare_checkpoint, what_copies_write_to_stays_until_they_end,
-           open_scene_with(r, slow))
+SCENE_TEST(pool_prepare_checkpoint, what_copies_write_to_stays_until_they_end, open_scene(r, slow))
 {
     kit_fail(w, "context_synchronize", 1, 1, 999); /* not the one at the beginning */
     kit_fail(w, "stream_synchronize", 0, 2, 999);
@@ -119,7 +111,7 @@ SCENE_TEST(pool_prepare_checkpoint, what_copies_write_to_stays_until_they_end,
     EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
 }
 
-SCENE_TEST(pool_prepare_checkpoint, exported_and_pinned_memory_is_named, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, exported_and_pinned_memory_is_named, open_scene(r, shareable))
 {
     mend_export_token token;
     EXPECT_OK(
@@ -139,7 +131,7 @@ SCENE_TEST(pool_prepare_checkpoint, exported_and_pinned_memory_is_named, open_sc
     checkpoint_and_restore(r);
 }
 
-SCENE_TEST(pool_prepare_checkpoint, sleepers_and_graphs_come_through, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, sleepers_and_graphs_come_through, open_scene(r, shareable))
 {
     kit_begin_capture(w, S(0));
     kit_write(w, S(0), r->blocks[0], MEND_MIB / 2);
@@ -169,7 +161,7 @@ static void free_meanwhile(void *context, const char *call, KIT_UNUSED int is_af
     }
 }
 
-SCENE_TEST(pool_prepare_checkpoint, what_others_free_meanwhile_goes_back, open_scene(r, true))
+SCENE_TEST(pool_prepare_checkpoint, what_others_free_meanwhile_goes_back, open_scene(r, shareable))
 {
     mend_prepare_checkpoint_report report = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
     const uint64_t held = mend_world_stats(w).reserved_bytes;
@@ -180,7 +172,7 @@ SCENE_TEST(pool_prepare_checkpoint, what_others_free_meanwhile_goes_back, open_s
 }
 
 SCENE_TEST(pool_prepare_checkpoint, the_device_notices_calls_of_a_checkpointed_process,
-           open_scene(r, false))
+           open_scene(r, NULL))
 {
     w->violations_meant = 1;
     EXPECT_OK(mend_sim_checkpoint(w->sim, NULL));

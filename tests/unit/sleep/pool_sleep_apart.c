@@ -22,33 +22,23 @@ static mend_sleep_report put(mend_world *w, uint64_t tag)
 }
 
 /* Large and small ones in turn, of two tags and of none. */
-static void fill(mend_world *w, void *blocks[TAGS][2 * ROUNDS])
-{
-    for (int i = 0; i < ROUNDS; i++) {
-        for (uint64_t tag = 0; tag < TAGS; tag++) {
-            blocks[tag][2 * i] = alloc_tagged(w, tag, BLOCK);
-            blocks[tag][2 * i + 1] = alloc_tagged(w, tag, 4 * MEND_KIB);
-        }
-    }
-}
-
-static void empty(mend_world *w, void *blocks[TAGS][2 * ROUNDS])
-{
-    for (int i = 0; i < 2 * ROUNDS; i++) {
-        for (int tag = 0; tag < TAGS; tag++) {
-            kit_release(w, blocks[tag][i], i % 2 == 0 ? BLOCK : 4 * MEND_KIB, S(0));
-        }
-    }
-}
-
 KIT_TEST(pool_sleep_apart, all_of_a_tag_sleeps_the_first_time)
 {
-    void *blocks[TAGS][2 * ROUNDS];
-    fill(w, blocks);
+    void *large[TAGS][ROUNDS];
+    void *small[TAGS][ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        for (uint64_t tag = 0; tag < TAGS; tag++) {
+            large[tag][i] = alloc_tagged(w, tag, BLOCK);
+            small[tag][i] = alloc_tagged(w, tag, 4 * MEND_KIB);
+        }
+    }
     EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, ROUNDS * (BLOCK + 4 * MEND_KIB));
     EXPECT_FIELDS(put(w, 2), stayed_bytes, 0, host_bytes, ROUNDS * (BLOCK + 4 * MEND_KIB));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    empty(w, blocks);
+    for (int tag = 0; tag < TAGS; tag++) {
+        kit_release_row(w, large[tag], ROUNDS, BLOCK, S(0));
+        kit_release_row(w, small[tag], ROUNDS, 4 * MEND_KIB, S(0));
+    }
 }
 
 /* Memory of a tag beside its blocks is a part of them, not a usual chunk of 1 MiB. */

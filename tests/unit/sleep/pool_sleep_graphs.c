@@ -111,7 +111,6 @@ KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, block, S(0));
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
 /* Sleeping memory is not mapped: a launch is a fault, as on a device. */

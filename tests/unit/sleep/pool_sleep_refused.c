@@ -27,25 +27,18 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
     EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
     options.struct_size = 0;
     EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
-    const mend_sleep_rule wrong[] = {
-        {1, MEND_BACKUP_DEFAULT}, {1, MEND_STAY_RESIDENT + 1}, {1, -1}};
+    const mend_sleep_options wrong[] = {
+        *SLEEP_TAG(1, MEND_BACKUP_DEFAULT, ),
+        *SLEEP_TAG(1, MEND_STAY_RESIDENT + 1, ),
+        *SLEEP_TAG(1, -1, ),
+        *KIT_OPTIONS(mend_sleep_options, .rule_count = 1),
+        *KIT_OPTIONS(mend_sleep_options, .others = MEND_STAY_RESIDENT + 1),
+        *KIT_OPTIONS(mend_sleep_options, .skip_pinned = 2),
+        *KIT_OPTIONS(mend_sleep_options, .keep_free = -1),
+        *KIT_OPTIONS(mend_sleep_options, .keep_free = 3),
+    };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        options = (mend_sleep_options)MEND_SLEEP_OPTIONS_INIT;
-        options.rules = &wrong[i];
-        options.rule_count = 1;
-        EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
-    }
-    options.rules = NULL;
-    EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
-    options = (mend_sleep_options)MEND_SLEEP_OPTIONS_INIT;
-    options.others = MEND_STAY_RESIDENT + 1;
-    EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
-    options.others = 0;
-    options.skip_pinned = 2;
-    EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
-    options.skip_pinned = 0;
-    for (options.keep_free = -1; options.keep_free <= 3; options.keep_free += 4) {
-        EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
+        EXPECT_INVALID(mend_sleep(w->pool, &wrong[i], NULL));
     }
     expect_awake(r);
 }

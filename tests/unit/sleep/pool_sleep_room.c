@@ -6,7 +6,7 @@
 #include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
-/* At last also memory that its work uses. */
+/* Chunks that the wake had created of it count as free. At last also memory that its work uses. */
 SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
 {
     mend_pool *peer = kit_pool(w);
@@ -18,13 +18,6 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
     EXPECT_OK(mend_free(peer, other, S(0)));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 1000);
-    EXPECT_OK(mend_pool_destroy(peer));
-}
-
-/* Chunks that the wake had created of it count as free. */
-SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_the_rest)
-{
-    mend_pool *peer = kit_pool(w);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 4 * MEND_MIB, S(0)), S(0)));
     mend_sim_set_foreign_bytes(w->sim, 0, 56 * MEND_MIB);

@@ -25,37 +25,6 @@ typedef struct worker {
     int number; /* 0: sleeps and wakes */
 } worker;
 
-static void sleep_and_wake(arena *a)
-{
-    const uint64_t tags[] = {1, 3};
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    options.directory = sleep_rig_directory();
-    for (int i = 0; i < CYCLES; i++) {
-        options.others = i % 3 == 0 ? MEND_BACKUP_FILE : MEND_BACKUP_HOST;
-        EXPECT_OK(mend_sleep(a->r.w.pool, &options, NULL));
-        EXPECT_OK(mend_wake(a->r.w.pool, tags, (size_t)(i % 3), NULL));
-        EXPECT_OK(mend_wake(a->r.w.pool, NULL, 0, NULL));
-    }
-    atomic_store(&a->is_over, true);
-}
-
-/* Blocks of tags 3 and 4 in turn where one block was, so that the first sleep meets chunks of both,
- * however late the other threads run. */
-static void fill_others(arena *a)
-{
-    const uint64_t row_bytes = (uint64_t)OTHERS * OTHER_BYTES;
-    void *row = NULL;
-    EXPECT_OK(mend_alloc(a->r.w.pool, row_bytes, a->r.w.streams[0], &row));
-    EXPECT_OK(mend_free(a->r.w.pool, row, a->r.w.streams[0]));
-    for (int i = 0; i < OTHERS; i++) {
-        void *block = NULL;
-        KIT_THREAD(.sleep_tag = 3 + (uint64_t)i % 2);
-        EXPECT_OK(mend_alloc(a->r.w.pool, OTHER_BYTES, a->r.w.streams[0], &block));
-        atomic_init(&a->others[i], block);
-    }
-    mend_set_alloc_options(NULL, NULL);
-}
-
 /* Pages of its own behind the rig's. */
 static void commit_or_decommit(arena *a, int number, mend_test_random *random)
 {
@@ -91,20 +60,44 @@ static void come_and_go(arena *a, int number)
 
 static void *work_on(void *argument)
 {
-    worker *w = argument;
-    if (w->number == 0) {
-        sleep_and_wake(w->a);
-    } else {
-        come_and_go(w->a, w->number);
+    const worker *w = argument;
+    arena *a = w->a;
+    if (w->number > 0) {
+        come_and_go(a, w->number);
+        return NULL;
     }
+    const uint64_t tags[] = {1, 3};
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    options.directory = sleep_rig_directory();
+    for (int i = 0; i < CYCLES; i++) {
+        options.others = i % 3 == 0 ? MEND_BACKUP_FILE : MEND_BACKUP_HOST;
+        EXPECT_OK(mend_sleep(a->r.w.pool, &options, NULL));
+        EXPECT_OK(mend_wake(a->r.w.pool, tags, (size_t)(i % 3), NULL));
+        EXPECT_OK(mend_wake(a->r.w.pool, NULL, 0, NULL));
+    }
+    atomic_store(&a->is_over, true);
     return NULL;
 }
 
-static void work_together(arena *a)
+MEND_TEST(pool_sleep_threads, others_allocate_and_free_meanwhile)
 {
+    static arena arena_of_all;
+    arena *a = &arena_of_all;
     worker workers[THREADS];
     ASSERT_TRUE(sleep_rig_open(&a->r) && sleep_rig_add_pages(&a->r));
-    fill_others(a);
+    /* Blocks of tags 3 and 4 in turn where one block was, so that the first sleep meets chunks of
+     * both, however late the other threads run. */
+    const uint64_t row_bytes = (uint64_t)OTHERS * OTHER_BYTES;
+    void *row = NULL;
+    EXPECT_OK(mend_alloc(a->r.w.pool, row_bytes, a->r.w.streams[0], &row));
+    EXPECT_OK(mend_free(a->r.w.pool, row, a->r.w.streams[0]));
+    for (int i = 0; i < OTHERS; i++) {
+        void *block = NULL;
+        KIT_THREAD(.sleep_tag = 3 + (uint64_t)i % 2);
+        EXPECT_OK(mend_alloc(a->r.w.pool, OTHER_BYTES, a->r.w.streams[0], &block));
+        atomic_init(&a->others[i], block);
+    }
+    mend_set_alloc_options(NULL, NULL);
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){a, i};
     }
@@ -114,10 +107,4 @@ static void work_together(arena *a)
     }
     EXPECT_STATS(&a->r.w, asleep_bytes, 0);
     sleep_rig_close(&a->r);
-}
-
-MEND_TEST(pool_sleep_threads, others_allocate_and_free_meanwhile)
-{
-    static arena a;
-    work_together(&a);
 }
