@@ -39,22 +39,6 @@ uint64_t trial_sleep_tag(const trial_call *call)
     return may_have_none && op->amount % 4 == 3 ? 0 : 1 + number % TAGS;
 }
 
-/* One of five paths, some inside others, or none. A thread that fails to name one is in the one
- * around it. */
-static void enter_scope(const operation *op)
-{
-    static const char *const paths[][2] = {{"a"},      {"a", "b"}, {"b"},
-                                           {"b", "a"}, {"b", "b"}, {NULL}};
-    const char *const *path = paths[(op->slot + op->size) % (sizeof(paths) / sizeof(*paths))];
-    const mend_thread_marks *own = mend_process_own_marks();
-    while (own->depth + own->failed_scopes > 0) {
-        mend_scope_pop();
-    }
-    for (int i = 0; i < 2 && path[i] != NULL; i++) {
-        mend_scope_push(path[i], op->stream % 4 == 0 ? MEND_SCOPE_OF_ALL_THREADS : 0);
-    }
-}
-
 /* The source of stacks is there in every third slot. */
 static uint32_t number_stack(void *context, uint64_t size_bytes)
 {
@@ -75,7 +59,18 @@ void trial_mark_call(const trial_call *call)
         call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE;
     KIT_THREAD(.plain = !trial_passes_all(call->trial) && trial_is_plain(call),
                .sleep_tag = has_tag ? trial_sleep_tag(call) : mend_process_own_marks()->sleep_tag);
-    enter_scope(op);
+    /* One of five paths, some inside others, or none. A thread that fails to name one is in the one
+     * around it. */
+    static const char *const paths[][2] = {{"a"},      {"a", "b"}, {"b"},
+                                           {"b", "a"}, {"b", "b"}, {NULL}};
+    const char *const *path = paths[(op->slot + op->size) % (sizeof(paths) / sizeof(*paths))];
+    const mend_thread_marks *own = mend_process_own_marks();
+    while (own->depth + own->failed_scopes > 0) {
+        mend_scope_pop();
+    }
+    for (int i = 0; i < 2 && path[i] != NULL; i++) {
+        mend_scope_push(path[i], op->stream % 4 == 0 ? MEND_SCOPE_OF_ALL_THREADS : 0);
+    }
     mend_stack_set_source(op->slot % 3 == 0 ? number_stack : NULL, NULL, 1);
 }
 
@@ -313,17 +308,6 @@ static matching match(trial *t, const trial_call *call)
     return m;
 }
 
-static void check_matches(trial *t, const trial_call *call, const matching *m)
-{
-    const mend_sleep_report *said = &call->slept;
-    bool is_right = said->matched_bytes >= m->bytes && said->unmatched_tags <= m->unmatched_tags;
-    is_right = is_right && (!m->knows_all || (said->matched_bytes == m->bytes &&
-                                              said->unmatched_tags == m->unmatched_tags));
-    trial_claim(t, TRIAL_MODEL, call->result != MEND_OK || t->disturbed || is_right,
-                "a sleep says that %llu bytes match, and %llu tags do not",
-                LLU(said->matched_bytes), LLU(said->unmatched_tags));
-}
-
 static void check_sleep(trial *t, const trial_call *call)
 {
     trial_pool *pool = &t->pools[call->pool];
@@ -367,7 +351,13 @@ bool trial_put_to_sleep(trial *t, const operation *op)
                 "a sleep that failed does not say what sleeps since");
     trial_claim(t, TRIAL_MODEL, t->disturbed || graphs_asleep(t, call.pool, &call) <= before,
                 "memory of graphs sleeps that was to stay awake");
-    check_matches(t, &call, &m);
+    const mend_sleep_report *said = &call.slept;
+    bool is_right = said->matched_bytes >= m.bytes && said->unmatched_tags <= m.unmatched_tags;
+    is_right = is_right && (!m.knows_all || (said->matched_bytes == m.bytes &&
+                                             said->unmatched_tags == m.unmatched_tags));
+    trial_claim(t, TRIAL_MODEL, result != MEND_OK || t->disturbed || is_right,
+                "a sleep says that %llu bytes match, and %llu tags do not",
+                LLU(said->matched_bytes), LLU(said->unmatched_tags));
     check_sleep(t, &call);
     note(t, &call);
     return true;
@@ -448,4 +438,25 @@ void trial_wake_all(trial *t)
                         "in the end what sleeps does not wake: %s", mend_result_name(result));
         }
     }
+}
+
+/* A pool is prepared for a checkpoint of the process. Another program then makes it where it can
+ * be, and restores it. */
+bool trial_prepare_checkpoint(trial *t, const operation *op)
+{
+    trial_call call = {.kind = CALL_PREPARE_CHECKPOINT, .pool = op->slot % t->pool_count};
+    t->had_sleep = true; /* it copies, and is no compaction */
+    t->had_prepare_checkpoint = true;
+    trial_call_pool(t, op->thread % t->turns.count, &call);
+    bool is_alone = t->pool_count == 1 && t->captures == 0 && !t->stopped && !t->may_be_lost;
+    if (call.result == MEND_OK && is_alone && !call.faulty && t->neighbour == NULL) {
+        const char *reason = "";
+        mend_result result = mend_sim_checkpoint(t->sim, &reason);
+        trial_claim(t, TRIAL_MODEL, result == MEND_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY,
+                    "a quiesced pool cannot be checkpointed: %s", reason);
+        result = result == MEND_OK ? mend_sim_restore(t->sim) : MEND_OK;
+        trial_claim(t, TRIAL_MODEL, result == MEND_OK, "a restore fails: %s",
+                    mend_result_name(result));
+    }
+    return call.result == MEND_OK;
 }

@@ -49,24 +49,6 @@ static size_t live_in(const trial *t, int graph_pool)
     return count;
 }
 
-/* Whether the listed blocks are the graph pool's, by address. */
-static void check_list(trial *t, int graph_pool, const trial_call *call)
-{
-    const void *before = NULL;
-    bool is_true = call->count == live_in(t, graph_pool);
-    for (size_t i = 0; i < call->count && is_true; i++) {
-        const mend_graph_pool_block *listed = &call->blocks[i];
-        const trial_block *block = block_at(t, listed->pointer);
-        is_true = listed->pointer > before && block != NULL && block->graph_pool == graph_pool &&
-                  block->requested_bytes == listed->size_bytes &&
-                  (listed->tag == 0 || listed->tag == listed->size_bytes) &&
-                  block->allocated_on == listed->stream;
-        before = listed->pointer;
-    }
-    trial_claim(t, TRIAL_MODEL, is_true, "graph pool %d lists %llu blocks, which are not its %llu",
-                graph_pool, LLU(call->count), LLU(live_in(t, graph_pool)));
-}
-
 static mend_result list(trial *t, int graph_pool, int thread, mend_graph_pool_block *blocks,
                         size_t *count)
 {
@@ -75,7 +57,21 @@ static mend_result list(trial *t, int graph_pool, int thread, mend_graph_pool_bl
                        .blocks = blocks};
     mend_result result = trial_call_pool(t, thread, &call);
     if (result == MEND_OK) {
-        check_list(t, graph_pool, &call);
+        const void *before = NULL;
+        bool is_true = call.count == live_in(t, graph_pool);
+        for (size_t i = 0; i < call.count && is_true; i++) { /* the graph pool's, by address */
+            const mend_graph_pool_block *listed = &call.blocks[i];
+            const trial_block *block = block_at(t, listed->pointer);
+            is_true = listed->pointer > before && block != NULL &&
+                      block->graph_pool == graph_pool &&
+                      block->requested_bytes == listed->size_bytes &&
+                      (listed->tag == 0 || listed->tag == listed->size_bytes) &&
+                      block->allocated_on == listed->stream;
+            before = listed->pointer;
+        }
+        trial_claim(t, TRIAL_MODEL, is_true,
+                    "graph pool %d lists %llu blocks, which are not its %llu", graph_pool,
+                    LLU(call.count), LLU(live_in(t, graph_pool)));
         *count = call.count;
     }
     return result;
@@ -133,15 +129,6 @@ static bool is_listed(const trial_checkpoint *checkpoint, const trial_block *blo
     return false;
 }
 
-static trial_block *free_slot(trial *t)
-{
-    trial_block *block = t->blocks;
-    while (block->live) {
-        block++;
-    }
-    return block;
-}
-
 /* The model's side: frees come first. */
 static void follow(trial *t, int number)
 {
@@ -155,7 +142,10 @@ static void follow(trial *t, int number)
     for (size_t i = 0; i < checkpoint->count; i++) {
         const mend_graph_pool_block *listed = &checkpoint->blocks[i];
         if (block_at(t, listed->pointer) == NULL) {
-            trial_block *block = free_slot(t);
+            trial_block *block = t->blocks;
+            while (block->live) {
+                block++;
+            }
             uint64_t address = (uint64_t)(uintptr_t)listed->pointer;
             *block = (trial_block){.live = true,
                                    .address = address,

@@ -51,25 +51,6 @@ static trial_block *free_slot(trial *t)
     return NULL;
 }
 
-static uint64_t free_slots(const trial *t)
-{
-    uint64_t count = 0;
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        count += !t->blocks[i].live;
-    }
-    return count;
-}
-
-static uint64_t missing_bytes(trial *t, const trial_range *range, const trial_call *call)
-{
-    uint64_t bytes = 0;
-    for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {
-        const uint64_t address = range->base + call->offset_bytes + at;
-        bytes += trial_page_at(t, address) == NULL ? range->page_bytes : 0;
-    }
-    return bytes;
-}
-
 /* The second range of a commit, as a separate call. */
 static trial_call second_of(const trial_call *call)
 {
@@ -87,41 +68,39 @@ static uint64_t all_missing(trial *t, const trial_call *call, bool as_pages)
     uint64_t sum = 0;
     for (trial_call part = *call; part.range != NULL; part = second_of(&part)) {
         const trial_range *range = range_named(t, part.range);
-        sum += missing_bytes(t, range, &part) / (as_pages ? range->page_bytes : 1);
+        for (uint64_t at = 0; at < part.size_bytes; at += range->page_bytes) {
+            const bool is_missing = trial_page_at(t, range->base + part.offset_bytes + at) == NULL;
+            sum += !is_missing ? 0 : as_pages ? 1 : range->page_bytes;
+        }
     }
     return sum;
 }
 
 /* Contents of pages that were committed before stay. */
-static void enter_part(trial *t, const trial_call *call)
-{
-    const trial_range *range = range_named(t, call->range);
-    const uint64_t tag = trial_sleep_tag(call);
-    for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {
-        const uint64_t address = range->base + call->offset_bytes + at;
-        trial_block *page = trial_page_at(t, address) == NULL ? free_slot(t) : NULL;
-        if (page != NULL) {
-            *page = (trial_block){.live = true,
-                                  .pool = call->pool,
-                                  .address = address,
-                                  .size_bytes = range->page_bytes,
-                                  .requested_bytes = range->page_bytes,
-                                  .allocated_on = call->stream,
-                                  .home = call->at,
-                                  .graph_pool = NOBODY,
-                                  .sleep_tag = tag != 0 ? tag : range->sleep_tag,
-                                  .scope = trial_scope_at(t, call->pool, address),
-                                  .range = 1 + (int)(range - t->ranges)};
-            trial_expect_stack(t, page, 0);
-            trial_count_alloc(t, page);
-        }
-    }
-}
-
 static void enter_pages(trial *t, const trial_call *call)
 {
+    const uint64_t tag = trial_sleep_tag(call);
     for (trial_call part = *call; part.range != NULL; part = second_of(&part)) {
-        enter_part(t, &part);
+        const trial_range *range = range_named(t, part.range);
+        for (uint64_t at = 0; at < part.size_bytes; at += range->page_bytes) {
+            const uint64_t address = range->base + part.offset_bytes + at;
+            trial_block *page = trial_page_at(t, address) == NULL ? free_slot(t) : NULL;
+            if (page != NULL) {
+                *page = (trial_block){.live = true,
+                                      .pool = call->pool,
+                                      .address = address,
+                                      .size_bytes = range->page_bytes,
+                                      .requested_bytes = range->page_bytes,
+                                      .allocated_on = call->stream,
+                                      .home = call->at,
+                                      .graph_pool = NOBODY,
+                                      .sleep_tag = tag != 0 ? tag : range->sleep_tag,
+                                      .scope = trial_scope_at(t, call->pool, address),
+                                      .range = 1 + (int)(range - t->ranges)};
+                trial_expect_stack(t, page, 0);
+                trial_count_alloc(t, page);
+            }
+        }
     }
 }
 
@@ -214,7 +193,11 @@ bool trial_commit(trial *t, const operation *op)
         call.second = (mend_range_part){next->range, second.offset_bytes, second.size_bytes};
     }
     call.needed_bytes = all_missing(t, &call, false);
-    if (all_missing(t, &call, true) > free_slots(t)) {
+    uint64_t free_slots = 0;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        free_slots += !t->blocks[i].live;
+    }
+    if (all_missing(t, &call, true) > free_slots) {
         return false;
     }
     call.stream = op->amount % 16 == 15 && may_name_no_stream(t)

@@ -96,14 +96,6 @@ static trial_block *block_at(trial *t, int pool, uint64_t address)
     return NULL;
 }
 
-/* Whether work with the tag wrote the first bytes of a granule of the block. */
-static bool is_written(const trial_block *block, uint64_t address, uint64_t tag,
-                       const unsigned char *bytes)
-{
-    const uint64_t pattern[2] = {tag, (address - block->address) / 512};
-    return memcmp(bytes, pattern, sizeof(pattern)) == 0;
-}
-
 /* All that was read, granule by granule. Blocks that slept may have been freed asleep. */
 static void check_bytes(trial *t, const trial_call *call)
 {
@@ -117,11 +109,12 @@ static void check_bytes(trial *t, const trial_call *call)
         const uint64_t beyond = block != NULL && block->has_slept ? ANY_TAG : 0;
         const uint64_t tag = slept != NULL ? slept->tag : beyond;
         const unsigned char *bytes = (const unsigned char *)call->host + (at - begin);
+        const uint64_t pattern[2] = {tag, block != NULL ? (at - block->address) / 512 : 0};
         trial_claim(t, TRIAL_MODEL, tag != 0 || (block == NULL && sleeps_at(t, call->pool, at)),
                     "what was kept at 0x%llx was read, and nothing was", LLU(at));
         trial_claim(t, TRIAL_CONTENT,
                     tag == 0 || tag == ANY_TAG || t->config.content == 0 || at % 512 != 0 ||
-                        end - at < 16 || is_written(block, at, tag, bytes),
+                        end - at < 16 || memcmp(bytes, pattern, sizeof(pattern)) == 0,
                     "what was kept at 0x%llx is not what slept there last", LLU(at));
     }
 }

@@ -36,10 +36,17 @@ static bool join(trial *t)
                        mend_result_name(result));
 }
 
-static bool make_file(trial *t)
+bool trial_open_quota(trial *t, mend_pool_config *config)
 {
     const char *directory = getenv("TMPDIR");
     trial_quota *r = &t->quota;
+    config->min_free_bytes = min_free_bytes(t);
+    if (t->config.file_percent == 0) {
+        return true;
+    }
+    r->limit_bytes = mend_max_u64(t->device_bytes * t->config.file_percent / 100, t->page_bytes);
+    config->limit_bytes = r->limit_bytes;
+    config->shared_limit_file = r->path;
     snprintf(r->path, sizeof(r->path), "%s/mend_trial_XXXXXX",
              directory != NULL ? directory : "/tmp");
     int file = mkstemp(r->path);
@@ -49,19 +56,6 @@ static bool make_file(trial *t)
     }
     close(file);
     return join(t);
-}
-
-bool trial_open_quota(trial *t, mend_pool_config *config)
-{
-    config->min_free_bytes = min_free_bytes(t);
-    if (t->config.file_percent == 0) {
-        return true;
-    }
-    t->quota.limit_bytes =
-        mend_max_u64(t->device_bytes * t->config.file_percent / 100, t->page_bytes);
-    config->limit_bytes = t->quota.limit_bytes;
-    config->shared_limit_file = t->quota.path;
-    return make_file(t);
 }
 
 void trial_close_quota(trial *t)
@@ -78,18 +72,12 @@ static const mend_quota *quota_of(const trial *t, int pool)
     return MEND_CONTAINER_OF(others, mend_quota, others);
 }
 
-static uint64_t claimed_by_pools(const trial *t)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < t->pool_count; i++) {
-        bytes += quota_of(t, i)->slot.own.claimed_bytes;
-    }
-    return bytes;
-}
-
 static uint64_t room_in_file(const trial *t)
 {
-    const uint64_t claimed = claimed_by_pools(t) + t->quota.member.own.claimed_bytes;
+    uint64_t claimed = t->quota.member.own.claimed_bytes;
+    for (int i = 0; i < t->pool_count; i++) {
+        claimed += quota_of(t, i)->slot.own.claimed_bytes;
+    }
     return t->quota.limit_bytes > claimed ? t->quota.limit_bytes - claimed : 0;
 }
 
@@ -113,23 +101,6 @@ static uint64_t room_with(trial *t, uint64_t given_bytes)
 uint64_t trial_quota_room(trial *t)
 {
     return room_with(t, 0);
-}
-
-/* Memory of a dead process is free for the others, which find out by themselves. */
-static bool die(trial *t)
-{
-    close(t->quota.member.file);
-    t->quota.member = (mend_limit_slot){0};
-    t->quota.idle_bytes = 0;
-    return join(t);
-}
-
-/* The part that the operation says is idle, and goes back while others wait. */
-static void offer_part(trial *t, const operation *op)
-{
-    mend_limit_slot *member = &t->quota.member;
-    t->quota.idle_bytes = member->own.claimed_bytes / 256 * op->size;
-    mend_shared_limit_file_offer(member, t->quota.idle_bytes, op->size > 0, member->own.answered);
 }
 
 /* The other process runs while a thread waits, and only then. */
@@ -172,8 +143,16 @@ bool trial_change_member(trial *t, const operation *op)
 {
     mend_limit_slot *member = &t->quota.member;
     const uint64_t wanted_bytes = t->quota.limit_bytes / 256 * op->amount;
-    if (!has_file(t) || (op->slot % 2 == 1 && !die(t))) {
+    if (!has_file(t)) {
         return false;
+    }
+    if (op->slot % 2 == 1) { /* it dies: its memory is free for the others, which find out */
+        close(member->file);
+        *member = (mend_limit_slot){0};
+        t->quota.idle_bytes = 0;
+        if (!join(t)) {
+            return false;
+        }
     }
     const uint64_t had_bytes = member->own.claimed_bytes;
     if (wanted_bytes < had_bytes) {
@@ -186,7 +165,9 @@ bool trial_change_member(trial *t, const operation *op)
                     LLU(wanted_bytes - had_bytes), is_claimed ? "claimed" : "refused",
                     LLU(room_bytes));
     }
-    offer_part(t, op);
+    /* The part that the operation says is idle, and goes back while others wait. */
+    t->quota.idle_bytes = member->own.claimed_bytes / 256 * op->size;
+    mend_shared_limit_file_offer(member, t->quota.idle_bytes, op->size > 0, member->own.answered);
     return true;
 }
 
@@ -228,8 +209,7 @@ void trial_check_quota(trial *t)
     for (int i = 0; i < t->pool_count; i++) {
         const mend_quota *quota = quota_of(t, i);
         const uint64_t claimed_bytes = quota->slot.own.claimed_bytes;
-        const mend_stats stats = trial_stats(t, i);
-        const uint64_t held_bytes = stats.reserved_bytes;
+        const uint64_t held_bytes = trial_stats(t, i).reserved_bytes;
         trial_claim(t, TRIAL_MODEL, claimed_bytes == held_bytes,
                     "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
                     LLU(claimed_bytes));
@@ -242,14 +222,6 @@ void trial_check_quota(trial *t)
     trial_claim(t, TRIAL_MODEL, room_bytes == room_in_file(t),
                 "the file has room for %llu bytes, expected %llu", LLU(room_bytes),
                 LLU(room_in_file(t)));
-}
-
-/* No work runs, nor did during the call, and events of every stream say so at once. */
-static bool is_quiet(trial *t)
-{
-    return trial_ledger(t).pending_work == 0 && t->config.event_delay_ns == 0 &&
-           t->config.prices == 0 && t->config.thread_streams == 0 &&
-           t->outcome->tally.done[OP_LATE_EVENTS] == 0;
 }
 
 /* Bytes of empty chunks, for all reasons up to the last one. Unmapped ones may wait for copies. */
@@ -268,10 +240,14 @@ static uint64_t empty_bytes(trial *t, int pool, int last)
     return bytes;
 }
 
-/* Bytes of empty chunks that nothing may still use. */
+/* Bytes of empty chunks that nothing may still use: for streams too where no work runs, nor did
+ * during the call, and events of every stream say so at once. */
 static uint64_t idle_bytes(trial *t, int pool)
 {
-    return empty_bytes(t, pool, is_quiet(t) ? MEND_FREE_STREAMS : MEND_FREE_IDLE);
+    const bool is_quiet = trial_ledger(t).pending_work == 0 && t->config.event_delay_ns == 0 &&
+                          t->config.prices == 0 && t->config.thread_streams == 0 &&
+                          t->outcome->tally.done[OP_LATE_EVENTS] == 0;
+    return empty_bytes(t, pool, is_quiet ? MEND_FREE_STREAMS : MEND_FREE_IDLE);
 }
 
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
@@ -295,8 +271,7 @@ uint64_t trial_kept_by_importers(trial *t)
 {
     uint64_t held_bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
-        const mend_stats stats = trial_stats(t, i);
-        held_bytes += stats.reserved_bytes;
+        held_bytes += trial_stats(t, i).reserved_bytes;
     }
     const uint64_t chunk_bytes = trial_ledger(t).chunk_bytes;
     return chunk_bytes > held_bytes ? chunk_bytes - held_bytes : 0;

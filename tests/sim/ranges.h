@@ -34,7 +34,7 @@ void trial_name_page(const trial *t, const trial_block *page, trial_call *call);
 /* The committed page that begins at the address, NULL: none. */
 trial_block *trial_page_at(trial *t, uint64_t address);
 
-/* page_graphs.c: a captured stream uses a page. Pages are led to the stream that a graph is
+/* A captured stream uses a page. Pages are led to the stream that a graph is
  * launched on, false if that is forbidden, and the launch's writes. */
 bool trial_record_page(trial *t, const operation *op, const trial_block *page, int stream);
 bool trial_lead_pages(trial *t, const trial_page_uses *uses, int stream);

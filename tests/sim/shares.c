@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/words.h"
 #include "map/map.h"
 #include "pool/pool.h"
 #include "share/share.h"
@@ -132,16 +133,6 @@ bool trial_export_block(trial *t, const operation *op)
     return true;
 }
 
-/* FNV-1a. Never 0. */
-static uint64_t hash_of(const trial_described *d)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < d->size_bytes; i++) {
-        hash = (hash ^ d->bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return hash | 1;
-}
-
 /* Asked for the size alone, or of more chunks than there is room for, nothing is exported. */
 bool trial_describe_block(trial *t, const operation *op)
 {
@@ -167,7 +158,7 @@ bool trial_describe_block(trial *t, const operation *op)
     trial_claim(t, TRIAL_MODEL, d.size_bytes > 64 && (d.size_bytes - 64) % 72 == 0,
                 "a description has %llu bytes", (unsigned long long)d.size_bytes);
     if (d.size_bytes <= call.count) {
-        d.hash = hash_of(&d);
+        d.hash = mend_hash(MEND_HASH_OF_NOTHING, d.bytes, d.size_bytes) | 1; /* never 0 */
         trial_claim(t, TRIAL_MODEL, block->described_hash == 0 || block->described_hash == d.hash,
                     "a block has another description than before");
         trial_claim(t, TRIAL_MODEL, block->described_hash == d.hash || d.hash != t->described.hash,
@@ -191,18 +182,6 @@ static trial_imported *place_of(trial *t, int pool, const void *pointer)
     return NULL;
 }
 
-/* The first block exported by file from a place on. NULL: there is none. */
-static const trial_block *exported_from(const trial *t, uint8_t slot)
-{
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[(slot + i) % TRIAL_BLOCKS];
-        if (block->live && block->has_token) {
-            return block;
-        }
-    }
-    return NULL;
-}
-
 static void note_import(trial *t, const trial_block *block, const trial_call *call)
 {
     trial_imported *import = place_of(t, call->pool, call->pointer);
@@ -221,16 +200,19 @@ static void note_import(trial *t, const trial_block *block, const trial_call *ca
 
 bool trial_import_block(trial *t, const operation *op)
 {
-    const trial_block *block = exported_from(t, op->slot);
+    const trial_block *block = NULL; /* the first one exported by file from a place on */
+    for (int i = 0; i < TRIAL_BLOCKS && block == NULL; i++) {
+        const trial_block *at = &t->blocks[(op->slot + i) % TRIAL_BLOCKS];
+        block = at->live && at->has_token ? at : NULL;
+    }
     if (block == NULL || place_of(t, 0, NULL) == NULL) {
         return false;
     }
     trial_call call = {
         .kind = CALL_IMPORT, .pool = op->size % t->pool_count, .token = block->token};
-    if (trial_call_pool(t, op->thread % t->turns.count, &call) != MEND_OK) {
-        return true;
+    if (trial_call_pool(t, op->thread % t->turns.count, &call) == MEND_OK) {
+        note_import(t, block, &call);
     }
-    note_import(t, block, &call);
     return true;
 }
 
@@ -382,9 +364,7 @@ void trial_end_shares(trial *t)
 
 void trial_forget_shares(trial *t)
 {
-    for (int i = 0; i < TRIAL_IMPORTS; i++) {
-        t->imports[i] = (trial_imported){0};
-    }
+    memset(t->imports, 0, sizeof(t->imports));
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         t->blocks[i].is_exported = t->blocks[i].has_token = t->blocks[i].in_one_chunk = false;
         t->blocks[i].described_hash = 0;
