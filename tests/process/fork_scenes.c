@@ -24,23 +24,11 @@ static void close_parent(void)
     rig_close(&parent);
 }
 
-static void refuse_parent(void)
-{
-    refused_check(&parent);
-}
-
 static void refuse_parent_and_try_all(void)
 {
     refused_check(&parent);
     rig_try_all();
     refused_check(&parent);
-}
-
-void scene_child_refuses_the_inherited_pool(void)
-{
-    open_parent();
-    scene_in_a_child(refuse_parent);
-    close_parent();
 }
 
 void scene_child_makes_a_pool_of_its_own(void)

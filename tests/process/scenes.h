@@ -11,7 +11,6 @@
 
 /* Each is a test, and a function scene_NAME of fork_scenes.c. */
 #define FORK_SCENES(X)                                                                             \
-    X(child_refuses_the_inherited_pool)                                                            \
     X(child_makes_a_pool_of_its_own)                                                               \
     X(child_is_silent)                                                                             \
     X(grandchild_refuses_what_its_parent_made)                                                     \
@@ -26,9 +25,6 @@
     X(the_exporter_is_killed)                                                                      \
     X(the_importer_is_killed)                                                                      \
     X(a_child_of_the_exporter_serves_nobody)                                                       \
-    X(processes_exchange_bytes_by_fabric)                                                          \
-    X(the_exporter_by_fabric_is_killed)                                                            \
-    X(the_importer_by_fabric_is_killed)                                                            \
     X(a_child_shares_with_its_parent)                                                              \
     X(exits_with_exports)
 
@@ -58,7 +54,6 @@
 
 /* Of loaded_scenes.c, a program that is not linked with Mend but loads and unloads it. */
 #define LOADED_SCENES(X)                                                                           \
-    X(unloads_after_destroying)                                                                    \
     X(unloads_with_a_live_pool)                                                                    \
     X(unloads_with_an_export)                                                                      \
     X(loads_again)                                                                                 \

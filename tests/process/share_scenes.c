@@ -236,7 +236,7 @@ static unsigned char *commit_filled(const side *s, mend_range **range, int value
 }
 
 /* By fabric handles no thread serves importers. */
-static void exchange(way by, bool of_pages)
+static void exchange_some(way by, bool of_pages)
 {
     other importer = begin(import_and_answer, by);
     side s = open_side();
@@ -255,10 +255,10 @@ static void exchange(way by, bool of_pages)
     close_side(&s);
 }
 
-static void exchange_bytes(way by)
+static void exchange(way by)
 {
-    exchange(by, false);
-    exchange(by, true);
+    exchange_some(by, false);
+    exchange_some(by, true);
 }
 
 /* ---- one is killed --------------------------------------------------------------------------- */
@@ -330,18 +330,16 @@ static void kill_the_importer(way by)
     close_side(&s);
 }
 
-#define BOTH_WAYS(first, by_fabric, play)                                                          \
-    void scene_##first(void)                                                                       \
-    {                                                                                              \
-        play(BY_FILE);                                                                             \
-    }                                                                                              \
-    void scene_##by_fabric(void)                                                                   \
+/* By fabric handles first: then no thread serves importers. */
+#define BOTH_WAYS(name, play)                                                                      \
+    void scene_##name(void)                                                                        \
     {                                                                                              \
         play(BY_FABRIC);                                                                           \
+        play(BY_FILE);                                                                             \
     }
-BOTH_WAYS(processes_exchange_bytes, processes_exchange_bytes_by_fabric, exchange_bytes)
-BOTH_WAYS(the_exporter_is_killed, the_exporter_by_fabric_is_killed, kill_the_exporter)
-BOTH_WAYS(the_importer_is_killed, the_importer_by_fabric_is_killed, kill_the_importer)
+BOTH_WAYS(processes_exchange_bytes, exchange)
+BOTH_WAYS(the_exporter_is_killed, kill_the_exporter)
+BOTH_WAYS(the_importer_is_killed, kill_the_importer)
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 

@@ -132,3 +132,26 @@ WORLD_TEST(pool_graph_pools, what_a_stream_freed_in_another_capture_is_in_no_gra
     mend_sim_graph_destroy(w->sim, kit_end_captured_graph_pool(w, S(0), graph_pool));
     mend_sim_graph_destroy(w->sim, first);
 }
+
+/* A block of the graph pool that a branch used, which has joined: as frameworks do that name it. */
+WORLD_TEST(pool_graph_pools, a_joined_branch_leaves_a_block_of_a_named_graph_pool)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    void *blocks[2] = {NULL, NULL};
+    kit_begin_capture(w, S(0));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(mend_alloc_with(w->pool, block_bytes, S(0),
+                                  KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool),
+                                  &blocks[i]));
+        EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
+        EXPECT_OK(mend_graph_pool_record_stream(graph_pool, blocks[i], S(1)));
+        kit_use(w, S(1), blocks[i], block_bytes, 100);
+        EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
+        EXPECT_OK(mend_graph_pool_free(graph_pool, blocks[i], S(0)));
+    }
+    EXPECT_PTR_EQ(blocks[0], blocks[1]);
+    EXPECT_INVALID(mend_graph_pool_record_stream(graph_pool, NULL, S(1)));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    kit_launch_graph(w, graph, S(2));
+    mend_sim_graph_destroy(w->sim, graph);
+}
