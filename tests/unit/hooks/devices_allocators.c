@@ -8,28 +8,15 @@
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
-#include "tests/unit/hooks/devices_counter.h"
 #include "tests/unit/hooks/devices_fixture.h"
 
 /* Devices where an allocator that counts serves device 0, and ends with them. */
 #define COUNTED_TEST(suite, name)                                                                  \
-    KIT_BARE_TEST(suite, name, counted, open_counted(r), close_counted(r))
+    KIT_RIG_TEST(suite, name, devices_world, devices_open_counted(r), close_counted(r))
 
-typedef struct counted {
-    devices_world world;
-    counter c;
-} counted;
-
-static bool open_counted(counted *r)
+static void close_counted(devices_world *r)
 {
-    bool is_open = devices_open(&r->world);
-    counter_serve(&r->c, 0, 4096);
-    return is_open && !mend_test_has_failed();
-}
-
-static void close_counted(counted *r)
-{
-    devices_close(&r->world);
+    devices_close(r);
     EXPECT_INT_EQ(1, r->c.retirements);
 }
 
@@ -38,10 +25,12 @@ COUNTED_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     void *nothing = &r->c;
     uint64_t released = 0;
-    void *block = counter_allocate(0);
+    void *block = NULL;
+    EXPECT_OK(mend_device_alloc(0, BLOCK, MEND_NO_STREAM, &block));
+    EXPECT_PTR_EQ(MEND_NO_STREAM, r->c.stream);
     EXPECT_OK(mend_device_alloc(0, 0, NULL, &nothing));
     EXPECT_PTR_EQ(NULL, nothing);
-    EXPECT_OK(mend_device_record_stream(0, block, r->world.stream));
+    EXPECT_OK(mend_device_record_stream(0, block, S(0)));
     EXPECT_OK(mend_device_block_info(0, block, &info));
     EXPECT_OK(mend_device_block_info(0, (char *)block + 5, &info));
     EXPECT_PTR_EQ(block, info.base);
@@ -58,7 +47,7 @@ COUNTED_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     EXPECT_FIELDS(r->c, allocs, 1, frees, 1, freed_bytes, BLOCK);
     EXPECT_PTR_EQ(block, r->c.freed);
     EXPECT_FIELDS(r->c, records, 1, infos, 2, trims, 3, retirements, 0);
-    EXPECT_U64_EQ(0, devices_ledger(&r->world).contexts_open); /* no pool was made */
+    EXPECT_U64_EQ(0, mend_world_ledger(w).contexts_open); /* no pool was made */
 }
 
 DEVICES_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
@@ -86,52 +75,50 @@ DEVICES_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
 
 DEVICES_TEST(devices_allocators, one_device_or_all)
 {
-    static counter of_all; /* until the devices end */
-    static counter of_one;
+    static counter of_one; /* until the devices end */
     mend_allocator found = MEND_ALLOCATOR_INIT;
     uint64_t released = 0;
     mend_allocator one = counter_allocator(&of_one, 1 << 30);
-    counter_serve(&of_all, MEND_ALL_DEVICES, 4096);
+    counter_serve(&r->c, MEND_ALL_DEVICES, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &one));
     EXPECT_OK(mend_get_allocator(MEND_ALL_DEVICES, &found));
-    EXPECT_PTR_EQ(&of_all, found.handler.ctx);
+    EXPECT_PTR_EQ(&r->c, found.handler.ctx);
     EXPECT_OK(mend_get_allocator(1, &found));
     EXPECT_PTR_EQ(&of_one, found.handler.ctx);
     EXPECT_TRUE(found.retired == NULL);
     counter_give(0, counter_allocate(0));
     counter_give(63, counter_allocate(63));
     counter_give(1, counter_allocate(1));
-    EXPECT_INT_EQ(2, of_all.allocs);
+    EXPECT_INT_EQ(2, r->c.allocs);
     EXPECT_INT_EQ(1, of_one.allocs);
     EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(200, released); /* each once */
     EXPECT_OK(mend_set_allocator(1, NULL));
     EXPECT_INT_EQ(1, of_one.retirements);
     counter_give(1, counter_allocate(1));
-    EXPECT_U64_EQ(1, devices_ledger(r).contexts_open);
+    EXPECT_U64_EQ(1, mend_world_ledger(w).contexts_open);
     EXPECT_OK(mend_set_allocator(MEND_ALL_DEVICES, NULL));
-    EXPECT_INT_EQ(1, of_all.retirements);
+    EXPECT_INT_EQ(1, r->c.retirements);
 }
 
 DEVICES_TEST(devices_allocators, other_devices_stay_mends_own)
 {
-    static counter c; /* until the devices end */
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    counter_serve(&c, 1, 4096);
+    counter_serve(&r->c, 1, 4096);
     void *own = counter_allocate(0);
     void *others = counter_allocate(1);
-    EXPECT_OK(mend_device_record_stream(0, own, r->stream));
-    EXPECT_INT_EQ(0, c.records);
+    EXPECT_OK(mend_device_record_stream(0, own, S(0)));
+    EXPECT_INT_EQ(0, r->c.records);
     EXPECT_OK(mend_device_block_info(MEND_ALL_DEVICES, own, &info));
     EXPECT_PTR_EQ(own, info.base);
     EXPECT_OK(mend_device_block_info(MEND_ALL_DEVICES, (char *)others + 5, &info));
     EXPECT_PTR_EQ(others, info.base);
     EXPECT_ERROR(FOREIGN_POINTER, mend_device_block_info(MEND_ALL_DEVICES, r, &info));
     EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_INT_EQ(1, c.trims);
+    EXPECT_INT_EQ(1, r->c.trims);
     counter_give(0, own);
     counter_give(1, others);
-    EXPECT_INT_EQ(1, c.frees);
+    EXPECT_INT_EQ(1, r->c.frees);
 }
 
 /* Two threads free a block at once: both find whose it is, and the first to take it frees it. */
@@ -182,18 +169,18 @@ KIT_RIG_EACH(devices_allocators, mends_own_can_be_wrapped, int, of_all, 2, devic
     void *block = counter_allocate(0);
     EXPECT_INT_EQ(1, w.allocs);
     EXPECT_ERROR(NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
-    EXPECT_INT_EQ(MEND_OK, w.inner.record_stream(w.inner.handler.ctx, block, r->stream));
+    EXPECT_INT_EQ(MEND_OK, w.inner.record_stream(w.inner.handler.ctx, block, r->w.streams[0]));
     /* Mend's own explanation comes through. */
     EXPECT_ERROR(OUT_OF_MEMORY, mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
     EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "limit") != NULL);
     EXPECT_PTR_EQ(NULL, pointer);
-    devices_launch(r, NULL, MEND_SIM_WORK_TOUCH, block, 512, mend_sim_now_ns(r->sim) + 1000);
+    kit_launch(&r->w, NULL, MEND_SIM_WORK_TOUCH, block, 512, 0, mend_sim_now_ns(r->w.sim) + 1000);
     counter_give(0, block);
     EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, MEND_TRIM_IDLE, &(uint64_t){0}));
-    EXPECT_TRUE(devices_ledger(r).chunks > 0);
+    EXPECT_TRUE(mend_world_ledger(&r->w).chunks > 0);
     EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, MEND_TRIM_WAIT, &(uint64_t){0}));
-    EXPECT_U64_EQ(0, devices_ledger(r).chunks);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).chunks);
 }
 
 COUNTED_TEST(devices_allocators, answers_become_results_with_a_reason)
@@ -241,15 +228,6 @@ COUNTED_TEST(devices_allocators, every_result_of_mends_comes_through)
     EXPECT_ERROR(DRIVER, mend_device_trim(0, 0, MEND_TRIM_IDLE, NULL));
 }
 
-COUNTED_TEST(devices_allocators, success_leaves_the_last_error_alone)
-{
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, MEND_TRIM_IDLE, NULL));
-    counter_give(0, counter_allocate(0));
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_ERROR(NO_DEVICE, error.result);
-}
-
 COUNTED_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_noticed)
 {
     void *pointer = &r->c;
@@ -262,14 +240,6 @@ COUNTED_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_notic
     counter_give(0, block);
     EXPECT_ERROR(FOREIGN_POINTER, mend_device_free(0, block, BLOCK, NULL));
     EXPECT_INT_EQ(1, r->c.frees);
-}
-
-COUNTED_TEST(devices_allocators, where_no_stream_is_named_it_hears_so)
-{
-    void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, BLOCK, MEND_NO_STREAM, &pointer));
-    EXPECT_PTR_EQ(MEND_NO_STREAM, r->c.streams[0]);
-    EXPECT_OK(mend_device_free(0, pointer, BLOCK, MEND_NO_STREAM));
 }
 
 /* An allocator may replace itself in its own call, which ends all the same. */
@@ -321,8 +291,7 @@ DEVICES_TEST(devices_allocators, mistakes_have_their_errors)
 /* One that knows less of the struct than the library, and one that wants to hear no more. */
 DEVICES_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
 {
-    static counter c; /* until the devices end */
-    mend_allocator allocator = counter_allocator(&c, 4096);
+    mend_allocator allocator = counter_allocator(&r->c, 4096);
     allocator.struct_size = offsetof(mend_allocator, record_stream);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     void *block = counter_allocate(0);
@@ -334,14 +303,13 @@ DEVICES_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
     EXPECT_U64_EQ(0, released);
     counter_give(0, block);
     EXPECT_OK(mend_set_allocator(0, NULL));
-    EXPECT_INT_EQ(0, c.retirements);
+    EXPECT_INT_EQ(0, r->c.retirements);
 }
 
 DEVICES_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
 {
-    static counter c; /* until the devices end */
-    void *pointer = &c;
-    mend_allocator allocator = counter_allocator(&c, 4096);
+    void *pointer = &r->c;
+    mend_allocator allocator = counter_allocator(&r->c, 4096);
     mend_test_fail_host_memory_after(0, 1);
     mend_test_watch_host_memory(true);
     EXPECT_ERROR(OUT_OF_HOST_MEMORY, mend_set_allocator(0, &allocator));
@@ -351,8 +319,8 @@ DEVICES_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
     EXPECT_ERROR(OUT_OF_HOST_MEMORY, result);
-    EXPECT_PTR_EQ(&c, pointer);
-    EXPECT_INT_EQ(0, c.allocs);
+    EXPECT_PTR_EQ(&r->c, pointer);
+    EXPECT_INT_EQ(0, r->c.allocs);
     counter_give(0, counter_allocate(0));
 }
 

@@ -1,4 +1,6 @@
-/* A simulated machine of two devices, of which the process's default pools are made. */
+/* A simulated machine of two devices, of which the process's default pools are made, and an
+ * allocator to put in their place: on host addresses that are never touched, it counts, and answers
+ * as the test says. */
 #ifndef MEND_TESTS_UNIT_DEVICES_FIXTURE_H
 #define MEND_TESTS_UNIT_DEVICES_FIXTURE_H
 
@@ -9,39 +11,54 @@
 #include "mend/mend_sim.h"
 #include "tests/support/kit.h"
 
-enum { DEVICES = 2 };
+enum { DEVICES = 2, BLOCK = 1 << 20 };
 
+typedef struct counter {
+    int allocs, frees, records, trims, infos, retirements;
+    int answer;                         /* of every call */
+    uint64_t next;                      /* address */
+    bool gives_null, gives_one_address; /* with success */
+    mend_stream stream;                 /* of the last allocation */
+    size_t freed_bytes;                 /* in all */
+    void *freed;                        /* last */
+} counter;
+
+/* The world has no pool. Its config is that of the default pools, and one stream on device 0. */
 typedef struct devices_world {
-    mend_pool_config config; /* that default pools are made with */
-    mend_sim *sim;
-    const mend_driver *driver;
+    mend_world w;
     mend_driver of_many;            /* for a test that replaces functions of the device's */
     mend_device_info open[DEVICES]; /* devices that the test has entered */
-    mend_stream stream;             /* on device 0 */
+    counter c;                      /* of the test, until the devices end */
 } devices_world;
 
-/* 64 MiB each, in pages of 64 KiB and chunks of 1 MiB, with real bytes. */
-bool devices_open(devices_world *world);
+/* As mend_world_init has them. The second: the counter serves device 0. */
+bool devices_open(devices_world *r);
+bool devices_open_counted(devices_world *r);
 
 /* Destroys the default pools, puts Mend's own allocators back, and checks that nothing is left. */
-void devices_close(devices_world *world);
+void devices_close(devices_world *r);
 
 /* A device is current in the thread between these. */
-void devices_enter(devices_world *world, int device);
-void devices_leave(devices_world *world, int device);
+void devices_enter(devices_world *r, int device);
+void devices_leave(devices_world *r, int device);
 
-mend_sim_ledger devices_ledger(devices_world *world);
-
-/* Work of the GPU on a block, in the order of the stream. */
-void devices_launch(devices_world *world, mend_stream stream, mend_sim_work_kind kind,
-                    const void *block, uint64_t size_bytes, uint64_t finish_ns);
-
-/* The default pool of a device, and a fault of the next call of this name. */
+/* The default pool of a device. */
 mend_pool *devices_pool_of(int device);
-void devices_fail(devices_world *world, const char *call, int status);
 
-/* A case in such a world, `r`. */
+/* With every function. Its blocks stand behind the address, a page apart. */
+mend_allocator counter_allocator(counter *c, uint64_t first_address);
+
+int counter_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream);
+
+/* The same, and it serves a device. */
+void counter_serve(counter *c, int device, uint64_t first_address);
+
+/* BLOCK bytes by the call of a device, which must succeed. */
+void *counter_allocate(int device);
+void counter_give(int device, void *pointer);
+
+/* A case in such a world, `r` and `w`. */
 #define DEVICES_TEST(suite, name)                                                                  \
-    KIT_BARE_TEST(suite, name, devices_world, devices_open(r), devices_close(r))
+    KIT_RIG_TEST(suite, name, devices_world, devices_open(r), devices_close(r))
 
 #endif

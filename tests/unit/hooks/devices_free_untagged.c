@@ -5,7 +5,6 @@
 #include "hooks/hooks.h"
 #include "mend/mend_frameworks.h"
 #include "tests/support/kit.h"
-#include "tests/unit/hooks/devices_counter.h"
 #include "tests/unit/hooks/devices_fixture.h"
 
 static void *allocated(int device, uint64_t size_bytes, mend_stream stream)
@@ -34,7 +33,7 @@ static uint64_t live_blocks(int device)
 
 DEVICES_TEST(devices_free_untagged, a_block_is_described_and_freed)
 {
-    void *on_first = allocated(0, 700, r->stream);
+    void *on_first = allocated(0, 700, S(0));
     void *on_second = allocated(1, 90000, NULL);
     mend_block_info info = freed(on_second, 1);
     EXPECT_U64_EQ(90000, info.requested_bytes);
@@ -42,7 +41,7 @@ DEVICES_TEST(devices_free_untagged, a_block_is_described_and_freed)
     EXPECT_PTR_EQ(mend_devices_pool(1), info.pool);
     info = freed(on_first, 0);
     EXPECT_FIELDS(info, requested_bytes, 700, usable_bytes, 1024);
-    EXPECT_TRUE(info.stream == r->stream);
+    EXPECT_TRUE(info.stream == S(0));
     EXPECT_U64_EQ(0, live_blocks(0) + live_blocks(1));
 }
 
@@ -50,12 +49,12 @@ DEVICES_TEST(devices_free_untagged, a_block_is_described_and_freed)
 DEVICES_TEST(devices_free_untagged, the_order_is_that_of_the_blocks_own_stream)
 {
     mend_stats stats = MEND_STATS_INIT;
-    r->config.limit_bytes = 1 * MEND_MIB;
-    ASSERT_RESULT(MEND_OK, mend_set_default_config(0, &r->config));
-    void *block = allocated(0, 600 * MEND_KIB, r->stream);
-    devices_launch(r, r->stream, MEND_SIM_WORK_WRITE, block, 600 * MEND_KIB, UINT64_C(1) << 40);
+    w->pool_config.limit_bytes = 1 * MEND_MIB;
+    ASSERT_RESULT(MEND_OK, mend_set_default_config(0, &w->pool_config));
+    void *block = allocated(0, 600 * MEND_KIB, S(0));
+    kit_launch(w, S(0), MEND_SIM_WORK_WRITE, block, 600 * MEND_KIB, 0, UINT64_C(1) << 40);
     freed(block, 0);
-    EXPECT_PTR_EQ(block, allocated(0, 600 * MEND_KIB, r->stream));
+    EXPECT_PTR_EQ(block, allocated(0, 600 * MEND_KIB, S(0)));
     EXPECT_OK(mend_get_stats(mend_devices_pool(0), &stats));
     EXPECT_U64_EQ(0, stats.host_waits + stats.stream_waits);
     freed(block, 0);
@@ -69,11 +68,11 @@ DEVICES_TEST(devices_free_untagged, a_block_with_a_tag_is_described_and_stays)
 {
     void *block = NULL;
     mend_pool *pool = devices_pool_of(0);
-    ASSERT_RESULT(MEND_OK, mend_alloc_with(pool, 4096, r->stream,
+    ASSERT_RESULT(MEND_OK, mend_alloc_with(pool, 4096, S(0),
                                            KIT_OPTIONS(mend_alloc_options, .tag = 7), &block));
     EXPECT_U64_EQ(7, freed(block, 0).tag);
     EXPECT_U64_EQ(1, live_blocks(0));
-    EXPECT_OK(mend_device_free(0, block, 0, r->stream));
+    EXPECT_OK(mend_device_free(0, block, 0, S(0)));
 }
 
 /* The driver is asked whether the block's stream is captured, as for every free. */
@@ -81,8 +80,8 @@ DEVICES_TEST(devices_free_untagged, a_stream_that_the_driver_cannot_judge_fails_
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     int device = 77;
-    void *block = allocated(0, 4096, r->stream);
-    devices_fail(r, "stream_get_capture", 999);
+    void *block = allocated(0, 4096, S(0));
+    kit_fail(w, "stream_get_capture", 0, 1, 999);
     EXPECT_ERROR(DRIVER, mend_device_free_untagged(block, &info, &device));
     EXPECT_PTR_EQ(NULL, info.base);
     EXPECT_INT_EQ(77, device);
@@ -115,33 +114,31 @@ DEVICES_TEST(devices_free_untagged, what_is_no_block_has_the_error_of_a_free)
 
 DEVICES_TEST(devices_free_untagged, an_allocator_that_is_set_frees_its_blocks)
 {
-    static counter c; /* until the devices end */
     void *own = counter_allocate(0);
-    counter_serve(&c, 0, 4096);
+    counter_serve(&r->c, 0, 4096);
     char *block = counter_allocate(0);
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     int device;
     EXPECT_INVALID(mend_device_free_untagged(block + 5, &info, &device));
-    EXPECT_INT_EQ(0, c.frees);
+    EXPECT_INT_EQ(0, r->c.frees);
     freed(block, MEND_ALL_DEVICES);
-    EXPECT_INT_EQ(1, c.frees);
-    EXPECT_PTR_EQ(block, c.freed);
+    EXPECT_INT_EQ(1, r->c.frees);
+    EXPECT_PTR_EQ(block, r->c.freed);
     freed(own, MEND_ALL_DEVICES);
-    EXPECT_INT_EQ(1, c.frees);
+    EXPECT_INT_EQ(1, r->c.frees);
     EXPECT_U64_EQ(0, live_blocks(0));
 }
 
 DEVICES_TEST(devices_free_untagged, an_allocator_that_cannot_describe_its_blocks_keeps_them)
 {
-    static counter c; /* until the devices end */
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     int device = 77;
-    mend_allocator allocator = counter_allocator(&c, 4096);
+    mend_allocator allocator = counter_allocator(&r->c, 4096);
     allocator.block_info = NULL;
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     void *block = counter_allocate(0);
     EXPECT_ERROR(NOT_SUPPORTED, mend_device_free_untagged(block, &info, &device));
-    EXPECT_INT_EQ(0, c.frees);
+    EXPECT_INT_EQ(0, r->c.frees);
     EXPECT_INT_EQ(77, device);
     counter_give(0, block);
 }

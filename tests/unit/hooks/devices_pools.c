@@ -1,7 +1,5 @@
 /* Default pools: one for each device, made by the thread that comes first, as the program
  * configured it. */
-#include <pthread.h>
-
 #include "base/align.h"
 #include "driver/driver.h"
 #include "hooks/hooks.h"
@@ -10,15 +8,13 @@
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
-#include "tests/support/threads.h"
-#include "tests/unit/hooks/devices_counter.h"
 #include "tests/unit/hooks/devices_fixture.h"
 
 DEVICES_TEST(devices_pools, one_is_made_on_first_use_and_stays)
 {
-    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open);
+    EXPECT_U64_EQ(0, mend_world_ledger(w).contexts_open);
     EXPECT_INT_EQ(0, mend_has_pool(0) + mend_has_pool(MEND_ALL_DEVICES));
-    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open);
+    EXPECT_U64_EQ(0, mend_world_ledger(w).contexts_open);
     mend_pool *first = devices_pool_of(0);
     mend_pool *second = devices_pool_of(0);
     mend_pool *of_other = devices_pool_of(1);
@@ -26,15 +22,15 @@ DEVICES_TEST(devices_pools, one_is_made_on_first_use_and_stays)
     EXPECT_TRUE(mend_has_pool(0) == 1 && mend_has_pool(MEND_ALL_DEVICES) == 1);
     EXPECT_INT_EQ(0, mend_has_pool(-2) + mend_has_pool(MEND_DEVICE_LIMIT));
     EXPECT_TRUE(first != of_other);
-    EXPECT_U64_EQ(2, devices_ledger(r).contexts_open);
+    EXPECT_U64_EQ(2, mend_world_ledger(w).contexts_open);
 }
 
 DEVICES_TEST(devices_pools, it_is_as_configured)
 {
     mend_stats stats = MEND_STATS_INIT;
-    r->config.limit_bytes = 5 * MEND_MIB;
-    r->config.device = 77; /* does not count */
-    EXPECT_OK(mend_set_default_config(1, &r->config));
+    w->pool_config.limit_bytes = 5 * MEND_MIB;
+    w->pool_config.device = 77; /* does not count */
+    EXPECT_OK(mend_set_default_config(1, &w->pool_config));
     mend_pool *pool = devices_pool_of(1);
     ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
     EXPECT_U64_EQ(5 * MEND_MIB, stats.limit_bytes);
@@ -46,12 +42,12 @@ DEVICES_TEST(devices_pools, it_is_as_configured)
 DEVICES_TEST(devices_pools, a_config_comes_before_the_pool)
 {
     mend_pool *pool = devices_pool_of(1);
-    EXPECT_INVALID(mend_set_default_config(1, &r->config));
+    EXPECT_INVALID(mend_set_default_config(1, &w->pool_config));
     EXPECT_INVALID(mend_set_default_config(1, NULL));
-    EXPECT_INVALID(mend_set_default_config(MEND_ALL_DEVICES, &r->config));
-    EXPECT_OK(mend_set_default_config(0, &r->config));
+    EXPECT_INVALID(mend_set_default_config(MEND_ALL_DEVICES, &w->pool_config));
+    EXPECT_OK(mend_set_default_config(0, &w->pool_config));
     EXPECT_OK(mend_pool_destroy(pool));
-    EXPECT_OK(mend_set_default_config(MEND_ALL_DEVICES, &r->config));
+    EXPECT_OK(mend_set_default_config(MEND_ALL_DEVICES, &w->pool_config));
 }
 
 static mend_status count_many(KIT_UNUSED const mend_driver *driver, int *count)
@@ -63,13 +59,13 @@ static mend_status count_many(KIT_UNUSED const mend_driver *driver, int *count)
 static mend_status open_another(const mend_driver *driver, int device, mend_device_info *info)
 {
     const devices_world *world = MEND_CONTAINER_OF(driver, devices_world, of_many);
-    return world->driver->device_open(world->driver, device - MEND_DEVICE_LIMIT, info);
+    return world->w.driver->device_open(world->w.driver, device - MEND_DEVICE_LIMIT, info);
 }
 
 static mend_status close_another(const mend_driver *driver, int device)
 {
     const devices_world *world = MEND_CONTAINER_OF(driver, devices_world, of_many);
-    return world->driver->device_close(world->driver, device - MEND_DEVICE_LIMIT);
+    return world->w.driver->device_close(world->w.driver, device - MEND_DEVICE_LIMIT);
 }
 
 /* A process may have pools of more devices than the table of default pools. */
@@ -77,13 +73,13 @@ DEVICES_TEST(devices_pools, a_pool_of_a_device_beyond_the_table_is_nobodys_defau
 {
     mend_pool *beyond = NULL;
     mend_pool *pool = devices_pool_of(0);
-    r->of_many = *r->driver;
+    r->of_many = *w->driver;
     r->of_many.device_count = count_many;
     r->of_many.device_open = open_another;
     r->of_many.device_close = close_another;
-    r->config.driver = &r->of_many;
-    r->config.device = MEND_DEVICE_LIMIT;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&r->config, &beyond));
+    w->pool_config.driver = &r->of_many;
+    w->pool_config.device = MEND_DEVICE_LIMIT;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&w->pool_config, &beyond));
     EXPECT_OK(mend_pool_destroy(beyond));
     EXPECT_PTR_EQ(pool, mend_devices_pool(0));
 }
@@ -129,7 +125,7 @@ DEVICES_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
     uint64_t released = 0;
     EXPECT_ERROR(FOREIGN_POINTER, mend_device_free(1, r, 8, NULL));
     EXPECT_OK(mend_device_trim(1, 0, MEND_TRIM_IDLE, &released)); /* makes no pool */
-    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open);
+    EXPECT_U64_EQ(0, mend_world_ledger(w).contexts_open);
     ASSERT_RESULT(MEND_OK, mend_device_alloc(1, 3 * MEND_MIB, NULL, &block));
     EXPECT_OK(mend_device_alloc(1, 0, NULL, &nothing));
     EXPECT_PTR_EQ(NULL, nothing);
@@ -188,10 +184,10 @@ DEVICES_TEST(devices_pools, a_current_device_outside_of_the_table_is_refused)
     void *pointer = NULL;
     int current = -1;
     static mend_driver driver; /* until the devices end */
-    driver = *r->driver;
+    driver = *w->driver;
     driver.context_device = is_the_hundredth;
-    r->config.driver = &driver;
-    ASSERT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &r->config));
+    w->pool_config.driver = &driver;
+    ASSERT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &w->pool_config));
     EXPECT_ERROR(NO_DEVICE, mend_current_device(&current));
     EXPECT_INT_EQ(-1, current);
     EXPECT_ERROR(NO_DEVICE, mend_device_alloc(MEND_ALL_DEVICES, 512, MEND_NO_STREAM, &pointer));
@@ -200,41 +196,9 @@ DEVICES_TEST(devices_pools, a_current_device_outside_of_the_table_is_refused)
                   own.handler.alloc(own.handler.ctx, &pointer, 512, MEND_NO_STREAM));
 }
 
-enum { THREADS = 4 };
-
-typedef struct racer {
-    pthread_barrier_t *start;
-    mend_pool *pool;
-} racer;
-
-static void *race(void *argument)
-{
-    racer *r = argument;
-    pthread_barrier_wait(r->start);
-    EXPECT_OK(mend_pool_for_device(0, &r->pool));
-    return NULL;
-}
-
-KIT_RIG_EACH(devices_pools, threads_that_come_at_once_get_the_same, int, round, 20, devices_world,
-             r, devices_open(r), devices_close(r))
-{
-    pthread_barrier_t start;
-    racer racers[THREADS] = {{.pool = NULL}};
-    pthread_barrier_init(&start, NULL, THREADS);
-    for (int i = 0; i < THREADS; i++) {
-        racers[i].start = &start;
-    }
-    mend_test_run_threads(race, racers, THREADS);
-    for (int i = 0; i < THREADS; i++) {
-        EXPECT_PTR_EQ(racers[0].pool, racers[i].pool);
-    }
-    EXPECT_U64_EQ(1, devices_ledger(r).contexts_open);
-    pthread_barrier_destroy(&start);
-}
-
 /* While a pool is being made the config changes, or another pool comes first. */
 typedef struct meddler {
-    devices_world *world; /* NULL: it makes the pool */
+    mend_world *w; /* NULL: it makes the pool */
     mend_pool *pool;
     bool is_done;
 } meddler;
@@ -246,38 +210,38 @@ static void meddle(void *context, KIT_UNUSED const char *call, int is_after)
         return;
     }
     m->is_done = true;
-    if (m->world == NULL) {
+    if (m->w == NULL) {
         m->pool = devices_pool_of(0);
         return;
     }
-    m->world->config.limit_bytes = 7 * MEND_MIB;
-    EXPECT_OK(mend_set_default_config(0, &m->world->config));
+    m->w->pool_config.limit_bytes = 7 * MEND_MIB;
+    EXPECT_OK(mend_set_default_config(0, &m->w->pool_config));
 }
 
-static mend_pool *make_beside(devices_world *world, meddler *m)
+static mend_pool *make_beside(mend_world *w, meddler *m)
 {
-    mend_sim_set_call_observer(world->sim, meddle, m);
+    mend_sim_set_call_observer(w->sim, meddle, m);
     mend_pool *pool = devices_pool_of(0);
-    mend_sim_set_call_observer(world->sim, NULL, NULL);
-    EXPECT_U64_EQ(1, devices_ledger(world).contexts_open);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_U64_EQ(1, mend_world_ledger(w).contexts_open);
     return pool;
 }
 
 DEVICES_TEST(devices_pools, a_config_that_is_set_meanwhile_counts)
 {
-    EXPECT_U64_EQ(7 * MEND_MIB, kit_stats(make_beside(r, &(meddler){.world = r})).limit_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, kit_stats(make_beside(w, &(meddler){.w = w})).limit_bytes);
 }
 
 DEVICES_TEST(devices_pools, one_that_is_made_meanwhile_is_the_pool)
 {
     meddler m = {.pool = NULL};
-    EXPECT_PTR_EQ(make_beside(r, &m), m.pool);
+    EXPECT_PTR_EQ(make_beside(w, &m), m.pool);
 }
 
 DEVICES_TEST(devices_pools, a_pool_that_cannot_be_made_is_made_later)
 {
     void *pointer = NULL;
-    devices_fail(r, "device_open", 2);
+    kit_fail(w, "device_open", 0, 1, 2);
     EXPECT_ERROR(DRIVER, mend_device_alloc(0, 512, NULL, &pointer));
     mend_result result = mend_test_starve(0, 1, mend_device_alloc(0, 512, NULL, &pointer));
     EXPECT_ERROR(OUT_OF_HOST_MEMORY, result);
@@ -300,16 +264,16 @@ DEVICES_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_h
     void *pointer = r;
     mend_allocator own = MEND_ALLOCATOR_INIT;
     int current = 77;
-    devices_fail(r, "context_device", 999);
+    kit_fail(w, "context_device", 0, 1, 999);
     EXPECT_ERROR(DRIVER, mend_current_device(&current));
     EXPECT_INT_EQ(77, current);
-    devices_fail(r, "context_device", 999);
+    kit_fail(w, "context_device", 0, 1, 999);
     EXPECT_ERROR(DRIVER, mend_device_alloc(MEND_ALL_DEVICES, 512, NULL, &pointer));
     ASSERT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &own));
-    devices_fail(r, "context_device", 999);
+    kit_fail(w, "context_device", 0, 1, 999);
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, own.handler.alloc(own.handler.ctx, &pointer, 512, NULL));
     EXPECT_PTR_EQ(r, pointer);
-    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open); /* no pool was made for it */
+    EXPECT_U64_EQ(0, mend_world_ledger(w).contexts_open); /* no pool was made for it */
 }
 
 /* One chunk holds it. */
@@ -333,7 +297,7 @@ static void fail_to_trim_one(int device, bool by_allocator)
         ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
         c.answer = MEND_ERROR_DRIVER;
     } else {
-        devices_fail(&world, "unmap", 999);
+        kit_fail(&world.w, "unmap", 0, 1, 999);
     }
     if (by_allocator) {
         ASSERT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &allocator));
@@ -343,7 +307,7 @@ static void fail_to_trim_one(int device, bool by_allocator)
         EXPECT_ERROR(DRIVER, mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, &released));
     }
     EXPECT_U64_EQ(by_allocator ? (DEVICES - 1) * CHUNK_BYTES : 77, released);
-    EXPECT_U64_EQ(1, devices_ledger(&world).chunks);
+    EXPECT_U64_EQ(1, mend_world_ledger(&world.w).chunks);
     EXPECT_INT_EQ(device >= 0, c.trims);
     devices_close(&world);
 }
@@ -359,9 +323,9 @@ DEVICES_TEST(devices_pools, a_trim_may_wait_for_the_work_that_uses_what_was_free
 {
     void *block = NULL;
     uint64_t released = 1;
-    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 3 * MEND_MIB, r->stream, &block));
-    devices_launch(r, r->stream, MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 1000);
-    EXPECT_OK(mend_device_free(0, block, 3 * MEND_MIB, r->stream));
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 3 * MEND_MIB, S(0), &block));
+    kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 0, 1000);
+    EXPECT_OK(mend_device_free(0, block, 3 * MEND_MIB, S(0)));
     EXPECT_OK(mend_device_trim(0, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(0, released);
     EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_WAIT, &released));
@@ -373,17 +337,17 @@ DEVICES_TEST(devices_pools, a_stream_is_forgotten_where_there_is_a_pool)
 {
     mend_pool *pool = NULL;
     void *pointer = NULL;
-    EXPECT_OK(mend_device_unregister_stream(MEND_ALL_DEVICES, r->stream));
-    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open); /* no pool was made for it */
-    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, r->stream, &pointer));
-    EXPECT_OK(mend_device_free(0, pointer, 512, r->stream));
+    EXPECT_OK(mend_device_unregister_stream(MEND_ALL_DEVICES, S(0)));
+    EXPECT_U64_EQ(0, mend_world_ledger(w).contexts_open); /* no pool was made for it */
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, S(0), &pointer));
+    EXPECT_OK(mend_device_free(0, pointer, 512, S(0)));
     ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
-    EXPECT_OK(mend_device_unregister_stream(1, r->stream));
+    EXPECT_OK(mend_device_unregister_stream(1, S(0)));
     EXPECT_U64_EQ(1, kit_stats(pool).streams);
-    EXPECT_OK(mend_device_unregister_stream(MEND_ALL_DEVICES, r->stream));
+    EXPECT_OK(mend_device_unregister_stream(MEND_ALL_DEVICES, S(0)));
     EXPECT_U64_EQ(0, kit_stats(pool).streams);
     EXPECT_INVALID(mend_device_unregister_stream(MEND_ALL_DEVICES, MEND_NO_STREAM));
-    EXPECT_ERROR(NO_DEVICE, mend_device_unregister_stream(64, r->stream));
+    EXPECT_ERROR(NO_DEVICE, mend_device_unregister_stream(64, S(0)));
 }
 
 static void *inherited_block;

@@ -129,9 +129,8 @@ DEVICES_TEST(devices_threads, allocators_are_replaced_while_they_work)
         atomic_init(&slots[i], NULL);
     }
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){.seed = mend_test_random_next(&random),
-                              .stream = i == 0 ? r->stream : NULL,
-                              .slots = slots};
+        workers[i] = (worker){
+            .seed = mend_test_random_next(&random), .stream = i == 0 ? S(0) : NULL, .slots = slots};
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     }
     replace(&random);
