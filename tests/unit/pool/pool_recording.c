@@ -26,96 +26,75 @@ enum { ROOM = 4096 };
 static char path[64];
 static char beside[sizeof(path) + 2]; /* where the path is taken */
 
-static uint64_t most_of(uint64_t keep_bytes)
-{
-    return keep_bytes != 0 ? keep_bytes : 256 * MEND_MIB;
-}
+#define KEPT (256 * MEND_MIB)
+
+/* A world, and the recording of its pool, which is read at the end. */
+typedef struct rig {
+    mend_world w;
+    test_recording file;
+} rig;
 
 static bool open_recorded(mend_world *w, uint64_t keep_bytes)
 {
-    return kit_open_default(w) && mend_recorder_start(mend_observers_of(&w->pool->heap), path,
-                                                      most_of(keep_bytes)) == MEND_OK;
+    return kit_open_default(w) &&
+           mend_recorder_start(mend_observers_of(&w->pool->heap), path, keep_bytes) == MEND_OK;
 }
 
-/* A pool that ends before its world. */
-static bool open_beside(mend_world *w, uint64_t keep_bytes, mend_pool **pool)
+static bool name_file(rig *r)
 {
-    if (!kit_open_default(w)) {
-        return false;
-    }
-    return mend_world_create_pool(w, pool) == MEND_OK &&
-           mend_recorder_start(mend_observers_of(&(*pool)->heap), path, most_of(keep_bytes)) ==
-               MEND_OK;
-}
-
-static void name_file(void)
-{
+    memset(r, 0, sizeof(*r));
     snprintf(path, sizeof(path), "/tmp/mend-record-XXXXXX");
-    close(mkstemp(path));
-    snprintf(beside, sizeof(beside), "%s.1", path);
+    return close(mkstemp(path)) == 0 && snprintf(beside, sizeof(beside), "%s.1", path) > 0;
 }
 
-static void remove_file(void)
+static void remove_file(rig *r)
 {
+    test_recording_clear(&r->file);
     unlink(path);
     unlink(beside);
 }
 
-/* No event is lost where the program waits for the recorder now and then. */
-static void let_it_follow(const mend_pool *pool)
-{
-    const mend_event_ring *ring = mend_observers_of(&pool->heap)->history.recording;
-    while (ring->written - ring->read > MEND_EVENT_RING_ROOM / 2) {
-        sched_yield();
-    }
-}
+#define RECORDING_TEST(name) KIT_RIG_TEST(pool_recording, name, rig, name_file(r), remove_file(r))
 
-MEND_TEST(pool_recording, it_has_the_events_of_the_history)
+RECORDING_TEST(it_has_the_events_of_the_history)
 {
     static mend_history_event events[ROOM];
-    mend_world w;
-    mend_pool *pool = NULL;
-    mend_stats stats = MEND_STATS_INIT;
-    test_recording r;
     uint64_t cursor = 0;
     size_t count = 0;
-    name_file();
-    ASSERT_TRUE(open_beside(&w, 0, &pool));
-    EXPECT_OK(mend_history_start(pool, ROOM));
+    ASSERT_TRUE(open_recorded(w, KEPT));
+    EXPECT_OK(mend_history_start(w->pool, ROOM));
     EXPECT_OK(mend_scope_push("recorded step", 0));
     EXPECT_OK(mend_set_name(MEND_NAME_STREAM, 99, "recorded stream"));
-    void *block = kit_alloc_from(pool, 3 * MEND_MIB, NULL);
-    kit_alloc_from(pool, 1000, NULL);
+    void *block = kit_alloc(w, 3 * MEND_MIB, NULL);
+    kit_alloc(w, 1000, NULL);
     EXPECT_OK(mend_scope_pop());
-    EXPECT_OK(mend_free(pool, block, NULL));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(pool, MEND_TIB, NULL, &block));
+    kit_free(w, block, NULL);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_TIB, NULL, &block));
     mend_error error = MEND_ERROR_INIT;
     char said[MEND_MESSAGE_BYTES];
     EXPECT_OK(mend_get_last_error(&error));
     snprintf(said, sizeof(said), "%s", error.message);
     EXPECT_U64_EQ(MEND_TIB, error.oom_report->requested_bytes);
-    EXPECT_OK(mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_OK(mend_history_read(pool, &cursor, events, sizeof(*events), ROOM, &count));
-    EXPECT_OK(mend_get_stats(pool, &stats));
-    EXPECT_U64_EQ(0, stats.record_lost);
-    EXPECT_OK(mend_pool_destroy(pool));
-    EXPECT_TRUE(test_recording_read(path, &r));
-    EXPECT_TRUE(r.has_ended);
-    EXPECT_U64_EQ((uint64_t)getpid(), r.run.process);
-    EXPECT_STR_EQ("recorded step", r.scope);
-    EXPECT_STR_EQ("recorded stream", r.name.name);
-    EXPECT_FIELDS(r.name, kind, MEND_NAME_STREAM, number, 99);
-    EXPECT_U64_EQ(1, r.failures);
-    EXPECT_U64_EQ(MEND_EVENT_OUT_OF_MEMORY, (uint64_t)events[r.failure.sequence - 1].kind);
-    EXPECT_U64_EQ(MEND_TIB, r.failure.numbers[0]);
-    EXPECT_STR_EQ(said, r.failure.message);
-    EXPECT_TRUE(count > 6 && r.events.count >= count); /* the end of the pool has events, too */
-    EXPECT_TRUE(test_events_are_equal(events, r.events.list, count));
-    ASSERT_U64_EQ(1, r.live.count);
-    EXPECT_U64_EQ(1000, r.live.list[0].requested_bytes);
-    test_recording_clear(&r);
-    remove_file();
-    kit_close(&w);
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), ROOM, &count));
+    EXPECT_STATS(w, record_lost, 0);
+    EXPECT_OK(mend_pool_destroy(w->pool));
+    EXPECT_TRUE(test_recording_read(path, &r->file));
+    EXPECT_TRUE(r->file.has_ended);
+    EXPECT_U64_EQ((uint64_t)getpid(), r->file.run.process);
+    EXPECT_STR_EQ("recorded step", r->file.scope);
+    EXPECT_STR_EQ("recorded stream", r->file.name.name);
+    EXPECT_FIELDS(r->file.name, kind, MEND_NAME_STREAM, number, 99);
+    EXPECT_U64_EQ(1, r->file.failures);
+    EXPECT_U64_EQ(MEND_EVENT_OUT_OF_MEMORY, (uint64_t)events[r->file.failure.sequence - 1].kind);
+    EXPECT_U64_EQ(MEND_TIB, r->file.failure.numbers[0]);
+    EXPECT_STR_EQ(said, r->file.failure.message);
+    EXPECT_TRUE(count > 6 &&
+                r->file.events.count >= count); /* the end of the pool has events, too */
+    EXPECT_TRUE(test_events_are_equal(events, r->file.events.list, count));
+    ASSERT_U64_EQ(1, r->file.live.count);
+    EXPECT_U64_EQ(1000, r->file.live.list[0].requested_bytes);
+    mend_sim_destroy(w->sim);
 }
 
 /* A block is allocated and freed. Its tag is like no other, so that its events fill a file. */
@@ -126,42 +105,37 @@ static void fill_file(mend_pool *pool, uint64_t i, uint64_t size_bytes)
         KIT_OPTIONS(mend_alloc_options, .tag = (i + 1) * UINT64_C(0x9E3779B97F4A7C15));
     EXPECT_OK(mend_alloc_with(pool, size_bytes, NULL, options, &block));
     EXPECT_OK(mend_free(pool, block, NULL));
-    let_it_follow(pool);
+    const mend_event_ring *ring = mend_observers_of(&pool->heap)->history.recording;
+    while (ring->written - ring->read > MEND_EVENT_RING_ROOM / 2) { /* so that none is lost */
+        sched_yield();
+    }
 }
 
 /* The blocks from the beginning are known, long after the events that tell of them are gone. */
-MEND_TEST(pool_recording, a_full_file_keeps_the_newest_and_all_that_lives)
+RECORDING_TEST(a_full_file_keeps_the_newest_and_all_that_lives)
 {
     enum { LIVE = 50, PAIRS = 60000 };
-    mend_world w;
-    mend_pool *pool = NULL;
-    mend_stats stats = MEND_STATS_INIT;
-    test_recording r;
     struct stat about = {0};
-    name_file();
-    ASSERT_TRUE(open_beside(&w, MEND_MIB, &pool));
+    ASSERT_TRUE(open_recorded(w, MEND_MIB));
     for (int i = 0; i < LIVE; i++) {
-        kit_alloc_from(pool, 512, NULL);
+        kit_alloc(w, 512, NULL);
     }
     for (int i = 0; i < PAIRS; i++) {
-        fill_file(pool, (uint64_t)i, (uint64_t)(i % 9 + 1) * 512);
+        fill_file(w->pool, (uint64_t)i, (uint64_t)(i % 9 + 1) * 512);
     }
-    EXPECT_OK(mend_get_stats(pool, &stats));
-    EXPECT_U64_EQ(0, stats.record_lost);
-    const uint64_t last = mend_observers_of(&pool->heap)->history.next - 1;
-    EXPECT_OK(mend_pool_destroy(pool));
-    EXPECT_TRUE(test_recording_read(path, &r));
-    EXPECT_TRUE(r.first > 1);
+    EXPECT_STATS(w, record_lost, 0);
+    const uint64_t last = mend_observers_of(&w->pool->heap)->history.next - 1;
+    EXPECT_OK(mend_pool_destroy(w->pool));
+    EXPECT_TRUE(test_recording_read(path, &r->file));
+    EXPECT_TRUE(r->file.first > 1);
     EXPECT_TRUE(stat(path, &about) == 0 && (uint64_t)about.st_size <= MEND_MIB);
-    EXPECT_TRUE(r.events.count > 20000 && r.events.list[0].sequence > 1);
-    for (size_t i = 1; i < r.events.count; i++) {
-        ASSERT_U64_EQ(r.events.list[0].sequence + i, r.events.list[i].sequence);
+    EXPECT_TRUE(r->file.events.count > 20000 && r->file.events.list[0].sequence > 1);
+    for (size_t i = 1; i < r->file.events.count; i++) {
+        ASSERT_U64_EQ(r->file.events.list[0].sequence + i, r->file.events.list[i].sequence);
     }
-    EXPECT_TRUE(r.events.list[r.events.count - 1].sequence >= last);
-    EXPECT_U64_EQ(LIVE, r.live.count);
-    test_recording_clear(&r);
-    remove_file();
-    kit_close(&w);
+    EXPECT_TRUE(r->file.events.list[r->file.events.count - 1].sequence >= last);
+    EXPECT_U64_EQ(LIVE, r->file.live.count);
+    mend_sim_destroy(w->sim);
 }
 
 /* A program that is killed in the middle of its work. */
@@ -169,7 +143,7 @@ static bool work_and_die(void *unused)
 {
     (void)unused;
     mend_world w;
-    if (!open_recorded(&w, 0)) {
+    if (!open_recorded(&w, KEPT)) {
         return true;
     }
     void *block = kit_alloc(&w, 2048, NULL);
@@ -184,19 +158,15 @@ static bool work_and_die(void *unused)
     return kill(getpid(), SIGKILL) != 0;
 }
 
-MEND_TEST(pool_recording, it_outlives_a_process_that_is_killed)
+RECORDING_TEST(it_outlives_a_process_that_is_killed)
 {
-    test_recording r;
-    name_file();
     EXPECT_FALSE(mend_test_holds_in_a_child(work_and_die, NULL));
-    EXPECT_TRUE(test_recording_read(path, &r));
-    EXPECT_FALSE(r.has_ended);
-    EXPECT_U64_EQ(0, r.lost);
-    EXPECT_TRUE(r.run.process != 0 && r.run.process != (uint64_t)getpid());
-    ASSERT_U64_EQ(1, r.live.count);
-    EXPECT_U64_EQ(1024, r.live.list[0].requested_bytes);
-    test_recording_clear(&r);
-    remove_file();
+    EXPECT_TRUE(test_recording_read(path, &r->file));
+    EXPECT_FALSE(r->file.has_ended);
+    EXPECT_U64_EQ(0, r->file.lost);
+    EXPECT_TRUE(r->file.run.process != 0 && r->file.run.process != (uint64_t)getpid());
+    ASSERT_U64_EQ(1, r->file.live.count);
+    EXPECT_U64_EQ(1024, r->file.live.list[0].requested_bytes);
 }
 
 /* A program that ends without an end of its pool, as with PyTorch. */
@@ -204,42 +174,33 @@ static bool work_and_exit(void *unused)
 {
     (void)unused;
     mend_world w;
-    if (open_recorded(&w, 0)) {
+    if (open_recorded(&w, KEPT)) {
         kit_alloc(&w, 1024, NULL);
         exit(EXIT_SUCCESS);
     }
     return false;
 }
 
-MEND_TEST(pool_recording, a_process_that_exits_ends_it)
+RECORDING_TEST(a_process_that_exits_ends_it)
 {
-    test_recording r;
-    name_file();
     EXPECT_TRUE(mend_test_holds_in_a_child(work_and_exit, NULL));
-    EXPECT_TRUE(test_recording_read(path, &r));
-    EXPECT_TRUE(r.has_ended);
-    ASSERT_U64_EQ(1, r.live.count);
-    EXPECT_U64_EQ(1024, r.live.list[0].requested_bytes);
-    test_recording_clear(&r);
-    remove_file();
+    EXPECT_TRUE(test_recording_read(path, &r->file));
+    EXPECT_TRUE(r->file.has_ended);
+    ASSERT_U64_EQ(1, r->file.live.count);
+    EXPECT_U64_EQ(1024, r->file.live.list[0].requested_bytes);
 }
 
-MEND_TEST(pool_recording, a_pool_lives_on_without_it)
+RECORDING_TEST(a_pool_lives_on_without_it)
 {
-    test_recording r;
-    mend_world w;
-    name_file();
-    ASSERT_TRUE(open_recorded(&w, 0));
-    void *block = kit_alloc(&w, 1024, NULL);
+    ASSERT_TRUE(open_recorded(w, KEPT));
+    void *block = kit_alloc(w, 1024, NULL);
     mend_recorders_end();
     mend_recorders_end();
-    kit_free(&w, block, NULL);
-    kit_close(&w);
-    EXPECT_TRUE(test_recording_read(path, &r));
-    EXPECT_TRUE(r.has_ended);
-    EXPECT_U64_EQ(1, r.live.count);
-    test_recording_clear(&r);
-    remove_file();
+    kit_free(w, block, NULL);
+    kit_close(w);
+    EXPECT_TRUE(test_recording_read(path, &r->file));
+    EXPECT_TRUE(r->file.has_ended);
+    EXPECT_U64_EQ(1, r->file.live.count);
 }
 
 /* A process that is killed before it writes this block of this lap. */
@@ -283,21 +244,19 @@ static bool work_until_killed(void *unused)
     }
 }
 
-MEND_TEST(pool_recording, a_crash_while_it_begins_again_costs_no_block)
+RECORDING_TEST(a_crash_while_it_begins_again_costs_no_block)
 {
-    test_recording r;
     for (unsigned lap = 3; lap <= 4; lap++) { /* in the first half, and behind it */
         for (unsigned i = 0; i <= 3; i++) {   /* its head, two parts of the list, events */
             writes.kills_at = i;
             writes.lap = lap;
-            name_file();
             EXPECT_FALSE(mend_test_holds_in_a_child(work_until_killed, NULL));
-            EXPECT_TRUE(test_recording_read(path, &r));
-            EXPECT_TRUE(r.lost == 0 && !r.has_ended);
-            EXPECT_TRUE(r.first > 1 || i == 0);
-            EXPECT_TRUE(r.live.count >= LIVED + LATER && r.live.count <= LIVED + LATER + 1);
-            test_recording_clear(&r);
-            remove_file();
+            EXPECT_TRUE(test_recording_read(path, &r->file));
+            EXPECT_TRUE(r->file.lost == 0 && !r->file.has_ended);
+            EXPECT_TRUE(r->file.first > 1 || i == 0);
+            EXPECT_TRUE(r->file.live.count >= LIVED + LATER &&
+                        r->file.live.count <= LIVED + LATER + 1);
+            test_recording_clear(&r->file);
         }
     }
 }
@@ -308,46 +267,39 @@ static bool is_refused(void *pool)
     return mend_pool_destroy(pool) == MEND_ERROR_FORKED;
 }
 
-MEND_TEST(pool_recording, pools_of_one_path_have_files_of_their_own)
+RECORDING_TEST(pools_of_one_path_have_files_of_their_own)
 {
-    mend_world w;
     mend_world other;
-    test_recording r;
-    name_file();
-    ASSERT_TRUE(open_recorded(&w, 0));
-    ASSERT_TRUE(open_recorded(&other, 0));
+    ASSERT_TRUE(open_recorded(w, KEPT));
+    ASSERT_TRUE(open_recorded(&other, KEPT));
     kit_alloc(&other, 512, NULL);
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused, w.pool));
-    kit_alloc(&w, 1024, NULL);
-    kit_alloc(&w, 1024, NULL);
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused, w->pool));
+    kit_alloc(w, 1024, NULL);
+    kit_alloc(w, 1024, NULL);
     const char *const paths[] = {path, beside};
-    kit_close(&w);
+    kit_close(w);
     kit_close(&other);
     for (size_t i = 0; i < 2; i++) {
-        EXPECT_TRUE(test_recording_read(paths[i], &r));
-        EXPECT_TRUE(r.has_ended && r.run.process == (uint64_t)getpid());
+        EXPECT_TRUE(test_recording_read(paths[i], &r->file));
+        EXPECT_TRUE(r->file.has_ended && r->file.run.process == (uint64_t)getpid());
         size_t allocated = 0;
-        for (size_t k = 0; k < r.events.count; k++) {
-            allocated += r.events.list[k].kind == MEND_EVENT_ALLOC;
+        for (size_t k = 0; k < r->file.events.count; k++) {
+            allocated += r->file.events.list[k].kind == MEND_EVENT_ALLOC;
         }
         EXPECT_U64_EQ(2 - i, allocated);
-        test_recording_clear(&r);
+        test_recording_clear(&r->file);
     }
-    EXPECT_TRUE(open_recorded(&w, 0)); /* over the remains of the last one */
-    kit_close(&w);
-    EXPECT_TRUE(test_recording_read(path, &r) && r.first == 1);
-    test_recording_clear(&r);
-    remove_file();
+    EXPECT_TRUE(open_recorded(w, KEPT)); /* over the remains of the last one */
+    kit_close(w);
+    EXPECT_TRUE(test_recording_read(path, &r->file) && r->file.first == 1);
 }
 
 /* It has the file open, and writes nothing. */
-MEND_TEST(pool_recording, a_child_takes_no_file_from_the_next_pool)
+RECORDING_TEST(a_child_takes_no_file_from_the_next_pool)
 {
-    mend_world w;
     int done[2];
-    name_file();
     ASSERT_TRUE(pipe(done) == 0);
-    ASSERT_TRUE(open_recorded(&w, 0));
+    ASSERT_TRUE(open_recorded(w, KEPT));
     const pid_t child = fork();
     if (child == 0) {
         char end;
@@ -355,14 +307,13 @@ MEND_TEST(pool_recording, a_child_takes_no_file_from_the_next_pool)
         (void)!read(done[0], &end, 1);
         _exit(0);
     }
-    kit_close(&w);
-    ASSERT_TRUE(open_recorded(&w, 0));
+    kit_close(w);
+    ASSERT_TRUE(open_recorded(w, KEPT));
     EXPECT_TRUE(access(beside, F_OK) != 0);
-    kit_close(&w);
+    kit_close(w);
     close(done[1]);
     waitpid(child, NULL, 0);
     close(done[0]);
-    remove_file();
 }
 
 static void hear(void *said, mend_log_level level, const char *text)
@@ -371,24 +322,22 @@ static void hear(void *said, mend_log_level level, const char *text)
         level == MEND_LOG_WARNING && strstr(text, "is not recorded: 256 other pools") != NULL;
 }
 
-MEND_TEST(pool_recording, a_pool_beside_256_others_is_created_and_not_recorded)
+RECORDING_TEST(a_pool_beside_256_others_is_created_and_not_recorded)
 {
     enum { OTHERS = 256 };
     int held[OTHERS];
     char name[sizeof(path) + 8];
     bool said = false;
-    mend_world w;
-    name_file();
     for (int i = 0; i < OTHERS; i++) {
         snprintf(name, sizeof(name), i > 0 ? "%s.%d" : "%s", path, i);
         held[i] = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         EXPECT_INT_EQ(0, flock(held[i], LOCK_EX | LOCK_NB));
     }
     mend_log_set_sink(hear, &said);
-    ASSERT_TRUE(open_recorded(&w, 0));
-    EXPECT_TRUE(said && mend_observers_of(&w.pool->heap)->history.recording == NULL);
-    kit_alloc(&w, 512, NULL);
-    kit_close(&w);
+    ASSERT_TRUE(open_recorded(w, KEPT));
+    EXPECT_TRUE(said && mend_observers_of(&w->pool->heap)->history.recording == NULL);
+    kit_alloc(w, 512, NULL);
+    kit_close(w);
     mend_log_set_sink(NULL, NULL);
     for (int i = 0; i < OTHERS; i++) {
         snprintf(name, sizeof(name), i > 0 ? "%s.%d" : "%s", path, i);
@@ -419,26 +368,19 @@ static bool fill_the_disk(void *unused)
     return true;
 }
 
-MEND_TEST(pool_recording, a_full_disk_costs_events_and_nothing_else)
+RECORDING_TEST(a_full_disk_costs_events_and_nothing_else)
 {
-    name_file();
     EXPECT_TRUE(mend_test_holds_in_a_child(fill_the_disk, NULL));
-    remove_file();
 }
 
-MEND_TEST(pool_recording, the_environment_names_the_file)
+RECORDING_TEST(the_environment_names_the_file)
 {
-    mend_world w;
-    test_recording r;
-    name_file();
     setenv("MEND_RECORD", path, 1);
-    EXPECT_TRUE(kit_open_default(&w));
+    EXPECT_TRUE(kit_open_default(w));
     unsetenv("MEND_RECORD");
-    kit_alloc(&w, 512, NULL);
-    kit_close(&w);
-    EXPECT_TRUE(test_recording_read(path, &r) && r.events.count > 0);
-    test_recording_clear(&r);
-    remove_file();
+    kit_alloc(w, 512, NULL);
+    kit_close(w);
+    EXPECT_TRUE(test_recording_read(path, &r->file) && r->file.events.count > 0);
 }
 
 /* Nothing is left of a pool that was not made, and a file that is no recording stays as it was. */
@@ -468,24 +410,21 @@ MEND_TEST(pool_recording, a_file_that_cannot_be_is_refused)
 }
 
 /* Whatever host memory is left. */
-MEND_TEST(pool_recording, a_pool_without_host_memory_leaves_no_file_open)
+RECORDING_TEST(a_pool_without_host_memory_leaves_no_file_open)
 {
-    mend_world w;
     const int files = mend_test_open_files();
     mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
-    name_file();
-    mend_world_init(&w);
-    ASSERT_TRUE(mend_world_open_device(&w));
-    w.pool_config.driver = mend_sim_driver(w.sim);
-    w.pool_config.record = path;
+    mend_world_init(w);
+    ASSERT_TRUE(mend_world_open_device(w));
+    w->pool_config.driver = mend_sim_driver(w->sim);
+    w->pool_config.record = path;
     const int with_device = mend_test_open_files() - files;
     for (uint64_t i = 0; result != MEND_OK; i++) {
-        result = mend_test_starve(i, UINT64_MAX, mend_pool_create(&w.pool_config, &w.pool));
+        result = mend_test_starve(i, UINT64_MAX, mend_pool_create(&w->pool_config, &w->pool));
         EXPECT_TRUE(result == MEND_OK || mend_test_files_are(files + with_device));
     }
-    EXPECT_OK(mend_pool_destroy(w.pool));
-    w.pool = NULL;
-    mend_world_close(&w);
+    EXPECT_OK(mend_pool_destroy(w->pool));
+    w->pool = NULL;
+    mend_world_close(w);
     EXPECT_TRUE(mend_test_files_are(files));
-    remove_file();
 }

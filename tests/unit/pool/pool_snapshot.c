@@ -166,11 +166,10 @@ static bool handles(void (*handler)(int))
 }
 
 /* Each is in a process of its own: the handler belongs to it. */
-static bool chain(void *unused)
+CHILD_TEST(pool_snapshot, the_handler_of_the_program_is_called_and_given_back)
 {
     mend_world w;
     mend_pool *other = NULL;
-    (void)unused;
     atomic_store(&heard, 0);
     const struct sigaction own = with(count_up);
     sigaction(SIGUSR2, &own, NULL);
@@ -196,16 +195,10 @@ static bool chain(void *unused)
     return !mend_test_has_failed();
 }
 
-MEND_TEST(pool_snapshot, the_handler_of_the_program_is_called_and_given_back)
-{
-    EXPECT_TRUE(mend_test_holds_in_a_child(chain, NULL));
-}
-
-static bool come_above(void *unused)
+CHILD_TEST(pool_snapshot, a_handler_that_comes_above_stays)
 {
     mend_world w;
     mend_pool *other = NULL;
-    (void)unused;
     EXPECT_TRUE(open_one(&w));
     const struct sigaction own = with(pass_on);
     sigaction(SIGUSR2, &own, &above);
@@ -218,15 +211,9 @@ static bool come_above(void *unused)
     return raise(SIGUSR2) == 0 && !mend_test_has_failed();
 }
 
-MEND_TEST(pool_snapshot, a_handler_that_comes_above_stays)
-{
-    EXPECT_TRUE(mend_test_holds_in_a_child(come_above, NULL));
-}
-
-static bool ignore(void *unused)
+CHILD_TEST(pool_snapshot, a_program_may_ignore_the_signal)
 {
     mend_world w;
-    (void)unused;
     signal(SIGUSR2, SIG_IGN);
     EXPECT_TRUE(open_one(&w));
     ask(1);
@@ -238,11 +225,6 @@ static bool ignore(void *unused)
     kit_close(&w);
     EXPECT_TRUE(!exists(1) && rmdir(folder) == 0);
     return handles(SIG_IGN) && !mend_test_has_failed();
-}
-
-MEND_TEST(pool_snapshot, a_program_may_ignore_the_signal)
-{
-    EXPECT_TRUE(mend_test_holds_in_a_child(ignore, NULL));
 }
 
 /* No thread of Mend takes it: the program may wait for it by other means. */
@@ -282,10 +264,9 @@ SNAPSHOT_TEST(a_child_of_fork_has_the_signal_to_itself)
 
 /* ---- what cannot be written ------------------------------------------------------------------ */
 
-static bool fill_the_disk(void *unused)
+CHILD_TEST(pool_snapshot, one_that_is_cut_is_not_left)
 {
     mend_world w;
-    (void)unused;
     EXPECT_TRUE(open_one(&w));
     void *block = kit_alloc(&w, 512, NULL);
     mend_test_shared_limit_file_size(sizeof(mend_record_head) + sizeof(mend_record_run));
@@ -295,11 +276,6 @@ static bool fill_the_disk(void *unused)
     kit_free(&w, block, NULL);
     close_one(&w);
     return !mend_test_has_failed();
-}
-
-MEND_TEST(pool_snapshot, one_that_is_cut_is_not_left)
-{
-    EXPECT_TRUE(mend_test_holds_in_a_child(fill_the_disk, NULL));
 }
 
 SNAPSHOT_TEST(a_path_that_cannot_be_is_a_line_of_the_log)
