@@ -454,3 +454,31 @@ KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
     kit_free(w, passed, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+/* Low pressure: blocks share chunks of 1 MiB. Each check of a world compares the sums of its
+ * regions with the statistics (support/regions.h). */
+KIT_TEST_IN(pool_regions, memory_of_two_graph_pools_is_two_regions,
+            kit_open_with(w, 256 * MEND_MIB, NULL))
+{
+    mend_region r[3];
+    size_t count = 0;
+    mend_graph_pool *graph_pools[2];
+    char *blocks[2];
+    for (int i = 0; i < 2; i++) {
+        graph_pools[i] = kit_begin_graph_pool(w, S(0));
+        blocks[i] = kit_alloc(w, 256 * KIB, S(0));
+        EXPECT_OK(mend_graph_pool_end(graph_pools[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(mend_graph_pool_begin(graph_pools[i], S(0)));
+        kit_free(w, blocks[i], S(0));
+        EXPECT_OK(mend_graph_pool_end(graph_pools[i]));
+    }
+    EXPECT_OK(mend_get_regions(w->pool, r, sizeof(*r), 3, &count));
+    ASSERT_U64_EQ(3, count);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_TRUE(r[0].graph_pool == graph_pools[0] && r[1].graph_pool == graph_pools[1] &&
+                r[2].graph_pool == NULL);
+}

@@ -9,7 +9,6 @@
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
-#include "tests/unit/check/found.h"
 
 enum { MOST = 32 };
 
