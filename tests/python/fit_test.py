@@ -170,7 +170,9 @@ class Servers(unittest.TestCase):
         found = run.frames_of_program([{"filename": file} for file in files])
         self.assertEqual([one["filename"] for one in found], ["functional.py", "train.py"])
         with unittest.mock.patch.object(_stacks, "is_library", lambda file: "put" in file):
-            found = run.frames_of_program([{"filename": file} for file in ("/put/a.py", "/b.py")])
+            found = [{"filename": file} for file in ("/put/a.py", "/b.py")]
+            for _ in range(2):  # stacks share frames
+                found = run.frames_of_program(found)
         self.assertEqual([one["filename"] for one in found], ["/site-packages/put/a.py", "/b.py"])
 
     def test_one_that_hears_no_signal_ends_with_its_input(self):
@@ -371,6 +373,19 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(_answer.worst([fits, less, fits]), less)
         self.assertEqual(_answer.worst([fits, fails]), _answer.Verdict(_answer.UNSURE))
         self.assertEqual(_answer.worst([fails, fails]), fails)
+
+    def test_a_need_between_two_leaves_room_for_their_difference(self):
+        fits, full = _answer.Verdict(_answer.FITS, 5), _answer.Verdict(_answer.FITS)
+        unsure = _answer.Verdict(_answer.UNSURE)
+        for found, size, said in (
+            (fits, 0, fits),
+            (full, 0, full),
+            (fits, 4, _answer.Verdict(_answer.FITS, 1)),
+            (fits, 5, unsure),
+            (full, 1, unsure),
+            (unsure, 1, unsure),
+        ):
+            self.assertEqual(_answer.with_room_for(size, found), said)
 
     def test_what_plans_by_free_memory_is_judged_on_the_card(self):
         """With the most that may lie beside it, then with the least."""
@@ -591,6 +606,12 @@ class Words(unittest.TestCase):
             self.assertIn(said, text)
         failed = dict(DEPENDS, with_ones_bytes=None, with_ones_ended="failed: IndexError")
         self.assertIn("or spread evenly: it failed: IndexError", _text.write(answer(values=failed)))
+
+    def test_what_lies_between_two_ends_says_so_first_and_is_judged(self):
+        text = _text.write(answer(values=dict(DEPENDS, is_known=True)))
+        self.assertTrue(text.startswith("ASSUMED: the memory depends on masks and choices, which"))
+        self.assertIn("It uses 1.00 GiB where they are 0,", text)
+        self.assertIn("least that is enough", text)
 
     def test_values_that_a_program_may_fail_by_are_told(self):
         failed = row(ended="failed: IndexError", whole_reads=[("train.py:9", 2)])

@@ -51,10 +51,15 @@ class Values(unittest.TestCase):
         self.addCleanup(ctypes.CDLL(None).mend_simulate_on_read, None)
         self.mode()
 
-    def mode(self, value=0, given=None, line="x.py:1"):
+    def mode(self, value=0, given=None, line="x.py:1", number=None):
         self.counted = []
         self.values = _values.Values(
-            value, given or {}, lambda: line, lambda: False, lambda *said: self.counted.append(said)
+            value,
+            given or {},
+            lambda: line,
+            lambda: False,
+            lambda *said: self.counted.append(said),
+            number,
         )
         return self.values
 
@@ -102,6 +107,15 @@ class Values(unittest.TestCase):
             self.assertEqual(scores.topk(2).indices[:2].tolist(), [[0, 1], [2, 3]])
             self.assertEqual(int((scores > 0).sum()), 24)
             self.assertEqual(len((scores > 0).nonzero()), 24)
+
+    def test_numbers_have_no_ends(self):
+        """Nor have choices among more than there are: the last is not among them."""
+        scores = torch.empty(6, 4, device="cuda")
+        with self.mode(value=1, number=0):
+            self.assertEqual(int((scores > 0).sum()), 24)
+            self.assertEqual(scores.argmax(-1).tolist(), [0, 1, 2, 3, 0, 1])
+            self.assertEqual(scores[:2].argmax(-1).tolist(), [0, 0])
+            self.assertEqual((scores.sum().item(), int(scores[0, 0].long())), (0, 0))
 
     def test_floats_are_finite(self):
         """Whatever their number, so that checks for NaN decide nothing."""

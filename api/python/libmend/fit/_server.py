@@ -404,8 +404,8 @@ class Run:
             file = one["filename"]
             if self.home and file.startswith(self.home):
                 one["filename"] = file.removeprefix(os.path.dirname(self.home))
-            elif file.startswith("/") and stacks.is_library(file):
-                one["filename"] = f"/site-packages{file}"
+            elif file.startswith("/") and "/site-packages/" not in file and stacks.is_library(file):
+                one["filename"] = f"/site-packages{file}"  # of a frame that several stacks share
         return found
 
     def name_workspaces(self, segments: list, events: list) -> None:
