@@ -276,7 +276,7 @@ PARTS = {
     "pins": Part("mend_pins", "share", []),
     "ranges": Part("mend_ranges", "ranges", ["layout", "alloc", "share"]),
     "retire": Part("mend_retiring", "map", ["alloc", "ranges"], set_by={"sleep": ["copies"]}),
-    "search": Part("mend_search", "alloc", ["layout", "plan"]),
+    "has_homes": Part(None, "alloc", ["layout", "plan"]),
     "usage": Part("mend_usage_state", "layout", ["alloc"]),
     # Its functions alone.
     "blocks": Part("mend_pointer_map", "base", whole=True),

@@ -77,9 +77,9 @@ static uint64_t home_of(mend_heap *heap, const mend_terms *terms, mend_order ord
 {
     const uint64_t own = terms->sleep_tag != 0 ? terms->sleep_tag : sleep_tag;
     const uint64_t home = own == 0 && heap->counters.sleeps > 0 ? terms->tag : own;
-    heap->search.has_homes |= home != 0;
+    heap->has_homes |= home != 0;
     const bool is_for_graphs = order.capture != 0 || terms->graph_pool != 0;
-    return home == 0 && heap->search.has_homes && is_for_graphs ? UINT64_MAX : home;
+    return home == 0 && heap->has_homes && is_for_graphs ? UINT64_MAX : home;
 }
 
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
@@ -323,7 +323,8 @@ void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
         MEND_FEATURES_CALL(block_ends, heap, span);
     }
     if (span->in_one_chunk) {
-        mend_span_end_in_one_chunk(heap, span);
+        span->in_one_chunk = false;
+        mend_chunk_unpin(&heap->chunks, span->chunk);
     }
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);

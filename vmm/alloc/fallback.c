@@ -206,8 +206,10 @@ static mend_outcome end_turn(chain *c, mend_outcome outcome)
     if (!c->has_turn) {
         return outcome;
     }
-    if (outcome == MEND_PLACED && c->request->in_one_chunk) {
-        mend_span_keep_in_one_chunk(heap, c->span);
+    if (outcome == MEND_PLACED && c->request->in_one_chunk) { /* it pins its chunk */
+        assert(mend_span_is_in_one_chunk(c->span));
+        c->span->in_one_chunk = true;
+        mend_chunk_pin(&heap->chunks, c->span->chunk);
     }
     const mark now = mark_of(heap, 0);
     mend_service *service = &c->request->service;

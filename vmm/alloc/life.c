@@ -34,9 +34,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     const mend_chunk_properties properties = {.device = config->device,
                                               .share_types = config->share_types,
                                               .rdma = config->rdma && device->rdma};
-    uint64_t *empty_in[MEND_CHUNK_ZONES];
-    mend_layout_find_empty(heap, empty_in);
-    mend_chunks_init(&heap->chunks, heap->driver, &properties, empty_in, &heap->events);
+    mend_chunks_init(&heap->chunks, heap->driver, &properties, &heap->events);
     mend_map_init(heap);
     mend_events_init(&heap->events, clock_ns, heap->driver);
     uint64_t address_reservation_bytes = config->address_reservation_bytes;

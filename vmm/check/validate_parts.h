@@ -35,7 +35,6 @@ typedef struct mend_validate_walk {
     uint64_t user_marks; /* sum of a mark for each user not stamped yet */
     mend_keeping kept;   /* of sleeping memory: the bytes of each kind */
     mend_chunks chunks;  /* the sums and counts */
-    uint64_t empty_bytes[MEND_CHUNK_ZONES];
 } mend_validate_walk;
 
 /* Writes the finding. Returns false. */

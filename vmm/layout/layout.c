@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
-
 MEND_TREE_ORDER(compare_by_address, mend_run, by_address, address);
 MEND_TREE_ORDER_BY_TWO(compare_by_growth, mend_run, by_growth, size_bytes, address);
 
@@ -15,17 +13,13 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
     return mend_compare_u64(one, other);
 }
 
-static void init_zone(mend_zone *zone)
-{
-    mend_tree_init(&zone->runs_by_address, compare_by_address);
-    mend_tree_init(&zone->runs_by_growth, compare_by_growth);
-    mend_tree_init(&zone->segment_ends, compare_by_end);
-}
-
 void mend_layout_init(mend_heap *heap)
 {
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        init_zone(&heap->zones[i]);
+        mend_zone *zone = &heap->zones[i];
+        mend_tree_init(&zone->runs_by_address, compare_by_address);
+        mend_tree_init(&zone->runs_by_growth, compare_by_growth);
+        mend_tree_init(&zone->segment_ends, compare_by_end);
     }
     heap->caching.closings = 1;
     mend_list_init(&heap->usage.pending);
@@ -33,13 +27,6 @@ void mend_layout_init(mend_heap *heap)
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
     mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
-}
-
-void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_CHUNK_ZONES])
-{
-    for (int i = 0; i < MEND_CHUNK_ZONES; i++) {
-        empty_in[i] = &heap->zones[i].empty_bytes;
-    }
 }
 
 void mend_layout_clear(mend_heap *heap)
@@ -355,33 +342,6 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
     }
 }
 
-void mend_layout_note_peaks(mend_heap *heap, bool resets)
-{
-    mend_heap_counters *counters = &heap->counters;
-    if (resets) {
-        mend_usage_reset_peaks(heap);
-        counters->peak_reserved_bytes = counters->peak_mappings = counters->peak_chunks = 0;
-        if (mend_events_has(&heap->events, MEND_TOLD_PEAKS)) {
-            mend_events_put(&heap->events, &(mend_history_event){.kind = MEND_TOLD_PEAKS});
-        }
-    }
-    mend_raise_u64(&counters->peak_reserved_bytes,
-                   heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap));
-    mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
-    mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_zone_counters *zone = &heap->zones[i].counters;
-        const uint64_t reserved_bytes = mend_heap_reserved_in(heap, i);
-        zone->peak_reserved_bytes =
-            mend_max_u64(resets ? 0 : zone->peak_reserved_bytes, reserved_bytes);
-    }
-    if (resets) {
-        mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
-        pages->peak_live_bytes = pages->live_bytes;
-    }
-    mend_usage_note(heap);
-}
-
 mend_span *mend_layout_add_passed(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
     mend_span *span = mend_slab_take(&heap->nodes.spans);
@@ -402,39 +362,20 @@ void mend_layout_drop_passed(mend_heap *heap, mend_span *span)
 
 /* ---- the changes ----------------------------------------------------------------------------- */
 
-/* The first and the last chunk may hold others beside it. */
-static void set_home(const mend_span *span, uint64_t home)
-{
-    const uint64_t end = mend_span_end(span);
-    for (mend_chunk *at = span->chunk; at != NULL && at->address < end; at = at->next) {
-        const uint64_t from = mend_max_u64(span->address, at->address);
-        const uint64_t part_bytes = mend_min_u64(end, at->address + at->size_bytes) - from;
-        at->sleep_tag = at->live_bytes == part_bytes ? home : at->sleep_tag;
-    }
-}
-
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                             uint64_t home)
 {
     mend_span *span = mend_layout_claim_part(heap, run, address, size_bytes);
     mend_layout_set_live(heap, &heap->zones[span->zone], span, true);
-    if (heap->search.has_homes) {
-        set_home(span, home);
+    const uint64_t end = mend_span_end(span);
+    for (mend_chunk *at = heap->has_homes ? span->chunk : NULL; at != NULL && at->address < end;
+         at = at->next) {
+        /* The first and the last chunk may hold others beside it. */
+        const uint64_t from = mend_max_u64(span->address, at->address);
+        const uint64_t part_bytes = mend_min_u64(end, at->address + at->size_bytes) - from;
+        at->sleep_tag = at->live_bytes == part_bytes ? home : at->sleep_tag;
     }
     return span;
-}
-
-/* Where the part of a freed span ends that lies in one frozen chunk, or in none. */
-static uint64_t end_of_part(const mend_span *span)
-{
-    const mend_chunk *chunk = span->chunk;
-    uint64_t end = chunk->address + chunk->size_bytes;
-    bool is_frozen = chunk->is_frozen;
-    while (!is_frozen && end < mend_span_end(span) && !mend_chunk_next(chunk)->is_frozen) {
-        chunk = mend_chunk_next(chunk);
-        end = chunk->address + chunk->size_bytes;
-    }
-    return mend_min_u64(end, mend_span_end(span));
 }
 
 void mend_layout_free(mend_heap *heap, mend_span *span)
@@ -446,7 +387,14 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
         return;
     }
     for (mend_span *rest; span != NULL; span = rest) {
-        const uint64_t end = end_of_part(span);
+        /* Up to there it lies in one frozen chunk, or in none. */
+        const mend_chunk *last = span->chunk;
+        uint64_t end = last->address + last->size_bytes;
+        while (!span->chunk->is_frozen && end < mend_span_end(span) &&
+               !mend_chunk_next(last)->is_frozen) {
+            last = mend_chunk_next(last);
+            end = last->address + last->size_bytes;
+        }
         rest = end < mend_span_end(span) ? mend_layout_split_right(heap, span, end) : NULL;
         if (!span->chunk->is_frozen) {
             mend_layout_end_claim(heap, span);
@@ -488,8 +436,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     span->waits = *waits;
     *waits = (mend_waits){0};
     zone->free_bytes += span->size_bytes;
-    const mend_span key = {.address = address}; /* where the segment before it may end */
-    mend_span *before = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
+    mend_span *before = mend_layout_segment_end(zone, address);
     before = before != NULL && mend_span_end(before) == address ? before : NULL;
     const uint64_t end = address + chunk->size_bytes;
     const mend_chunk *next = mend_chunk_at(&heap->chunks, end);

@@ -11,7 +11,54 @@
 #include "layout/state.h"
 #include "mend/mend_frameworks.h"
 
+/* Bytes of live blocks in chunks that do not sleep: a part of their reserved_bytes. */
+static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
+{
+    const uint64_t away_bytes = heap->chunks.asleep_live_bytes + mend_heap_passed_bytes(heap);
+    assert(heap->counters.live_bytes >= away_bytes);
+    return heap->counters.live_bytes - away_bytes;
+}
+
+/* Bytes of a zone that the pool holds. */
+static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
+{
+    const mend_zone *of = &heap->zones[zone];
+    const uint64_t away_bytes = zone < MEND_CHUNK_ZONES ? heap->chunks.away_in[zone] : 0;
+    return of->counters.live_bytes + of->free_bytes - away_bytes;
+}
+
+/* Free bytes of a zone that are reserved: its free bytes without chunks that sleep or are on the
+ * host, which are claimed. A chunk that kept its memory because the driver refused counts as
+ * free. */
+static inline uint64_t mend_heap_free_in(const mend_heap *heap, int zone)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    return heap->zones[zone].free_bytes + chunks->away_live_in[zone] - chunks->away_in[zone];
+}
+
+/* How often memory of the heap became free. */
+static inline uint64_t mend_heap_frees(const mend_heap *heap)
+{
+    return heap->counters.births - MEND_HEAP_SUM(heap, live_blocks) -
+           heap->zones[MEND_ZONE_RANGE].counters.live_blocks;
+}
+
 /* ---- locate.c -------------------------------------------------------------------------------- */
+
+/* The run is in no index of sizes, or in this one. Its size does not change while it is. */
+void mend_sizes_insert(mend_sizes *sizes, mend_run *run);
+void mend_sizes_remove(mend_sizes *sizes, mend_run *run);
+
+/* The first run not smaller than `size_bytes`, the next one in order, the last of all, or NULL. */
+mend_run *mend_sizes_at_least(const mend_sizes *sizes, uint64_t size_bytes);
+mend_run *mend_sizes_next(const mend_sizes *sizes, const mend_run *run);
+mend_run *mend_sizes_last(const mend_sizes *sizes);
+
+/* Whether the run is in the index at its place. */
+bool mend_sizes_has(const mend_sizes *sizes, const mend_run *run);
+
+/* Whether order, classes, bits and count are right. O(n). */
+bool mend_sizes_are_valid(const mend_sizes *sizes);
 
 static inline uint64_t mend_span_end(const mend_span *span)
 {
@@ -51,6 +98,9 @@ mend_run *mend_layout_growing_smaller(const mend_run *run);
  * behind the address. */
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
 mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
+
+/* The last span of the first segment that ends at or behind the address, or NULL. */
+mend_span *mend_layout_segment_end(const mend_zone *zone, uint64_t address);
 
 /* Visits the mapped chunks from the one that contains an address on, up to an end. */
 #define MEND_CHUNKS_EACH(type, chunk, heap, from, end)                                             \
@@ -105,7 +155,7 @@ bool mend_layout_is_home(const mend_heap *heap, const mend_request *request, con
 static inline bool mend_layout_suits(const mend_heap *heap, const mend_request *request,
                                      const mend_run *run, uint64_t address, uint64_t end)
 {
-    return !heap->search.has_homes || request->leaves_home ||
+    return !heap->has_homes || request->leaves_home ||
            mend_layout_is_home(heap, request, run, address, end);
 }
 
@@ -113,9 +163,6 @@ static inline bool mend_layout_suits(const mend_heap *heap, const mend_request *
 
 /* Makes an empty layout with a closed cache, and frees its host memory, whatever it has. */
 void mend_layout_init(mend_heap *heap);
-
-/* Where each zone keeps the bytes of its empty chunks: for mend_chunks_init, before that. */
-void mend_layout_find_empty(mend_heap *heap, uint64_t *empty_in[MEND_CHUNK_ZONES]);
 void mend_layout_clear(mend_heap *heap);
 
 /* Makes [address, address + size) of a run live. The caller fills in the fields of a block. The
@@ -183,23 +230,6 @@ static inline bool mend_span_is_in_one_chunk(const mend_span *span)
     return mend_span_end(span) - span->chunk->address <= span->chunk->size_bytes;
 }
 
-/* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
- * freed, and ends that. */
-static inline void mend_span_keep_in_one_chunk(mend_heap *heap, mend_span *span)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(span->live && mend_span_is_in_one_chunk(span));
-    span->in_one_chunk = true;
-    mend_chunk_pin(&heap->chunks, span->chunk);
-}
-static inline void mend_span_end_in_one_chunk(mend_heap *heap, mend_span *span)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    assert(span->in_one_chunk && mend_span_is_in_one_chunk(span));
-    span->in_one_chunk = false;
-    mend_chunk_unpin(&heap->chunks, span->chunk);
-}
-
 /* Makes a free span that is in no run live, and the reverse: for its zone, and for each chunk below
  * it. */
 static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_span *span,
@@ -219,17 +249,12 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     uint64_t left_bytes = span->size_bytes;
     uint64_t part_bytes = chunk->address + chunk->size_bytes - span->address;
     for (; part_bytes < left_bytes; part_bytes = chunk->size_bytes) {
-        mend_chunk_change_live(&heap->chunks, chunk, live ? part_bytes : 0 - part_bytes,
-                               &zone->empty_bytes);
+        mend_chunk_change_live(&heap->chunks, chunk, live ? part_bytes : 0 - part_bytes);
         left_bytes -= part_bytes;
         chunk = chunk->next;
     }
-    mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes,
-                           &zone->empty_bytes);
+    mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
 }
-
-/* Raises the peaks of reserved memory to the present values. `resets`: sets all peaks to them. */
-void mend_layout_note_peaks(mend_heap *heap, bool resets);
 
 /* Memory of the driver's own becomes a live span, whose node was promised, alone in its segment,
  * and ends. The caller fills in the fields of a block, or has taken it out of all that knows
@@ -463,37 +488,13 @@ static inline uint64_t mend_cache_run_bytes(const mend_span *span)
     return span->size_bytes + (behind != NULL ? behind->size_bytes : 0);
 }
 
-/* ---- replace.c ------------------------------------------------------------------------------- */
-
-/* Nothing here fails or calls the driver. The caller promised the nodes. */
-
-/* Addresses, and the chunk that has them, or gets them. */
-typedef struct mend_cluster {
-    uint64_t address;
-    uint64_t size_bytes;
-    uint64_t live_address; /* of a cluster of live pages: from the first live byte to the end of the
-                            * last one */
-    uint64_t live_end;
-    mend_chunk *chunk;   /* NULL: none yet */
-    bool is_created;     /* for this */
-    mend_contents *kept; /* of a chunk that sleeps, or is to: owned by the selection until then */
-} mend_cluster;
-
-/* The parts of a frozen, mapped chunk are mapped at its addresses, in their order, and frozen.
- * Memory between them has no block, and is removed. The chunk is mapped nowhere then, and free
- * memory if it is of the device. Each claimed span lies in one part afterwards. */
-void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts[],
-                         size_t count);
-
-/* Whether captured graphs may still use free memory of the chunk. */
-bool mend_layout_is_for_graphs(const mend_heap *heap, const mend_chunk *chunk);
-
 /* ---- usage.c --------------------------------------------------------------------------------- */
 
 /* Call it after each change of values beside the counters of rows, with `state` still held. */
 void mend_usage_note(mend_heap *heap);
 
-void mend_usage_reset_peaks(mend_heap *heap);
+/* Raises the peaks of reserved memory to the present values. `resets`: sets all peaks to them. */
+void mend_layout_note_peaks(mend_heap *heap, bool resets);
 
 /* The peak of a counter (MEND_USE_...), whatever is beside it. */
 uint64_t mend_usage_counter_peak(const mend_heap *heap, int number, int part);

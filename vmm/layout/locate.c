@@ -1,5 +1,5 @@
 /*
- * The runs of a zone by size (layout/sizes.h), by growth and by address. And from an address to the
+ * The runs of a zone by size (layout/state.h), by growth and by address. And from an address to the
  * span that contains it. The pointer map has the starts of blocks. Any other address
  * is found from its neighborhood. The number of steps depends on the spans of one chunk and on the
  * chunks of one block, never on the number of blocks in the pool.
@@ -120,14 +120,6 @@ bool mend_sizes_has(const mend_sizes *sizes, const mend_run *run)
     return mend_tree_at_or_after(&class, &key.by_size) == &run->by_size;
 }
 
-static bool is_valid_class(mend_tree class, unsigned at)
-{
-    const mend_run *first = SIZED(mend_tree_first(&class));
-    const mend_run *last = SIZED(mend_tree_last(&class));
-    return first != NULL && class_of(first->size_bytes) == at && class_of(last->size_bytes) == at &&
-           mend_tree_is_valid(&class);
-}
-
 /* Of the classes that have a bit. A run of another one is missing in the sum. */
 bool mend_sizes_are_valid(const mend_sizes *sizes)
 {
@@ -142,7 +134,10 @@ bool mend_sizes_are_valid(const mend_sizes *sizes)
             MEND_TREE_EACH(mend_run, run, by_size, &class) {
                 class.count++;
             }
-            if (at >= MEND_SIZE_CLASSES || !is_valid_class(class, at)) {
+            const mend_run *first = SIZED(mend_tree_first(&class));
+            const mend_run *last = SIZED(mend_tree_last(&class));
+            if (at >= MEND_SIZE_CLASSES || first == NULL || class_of(first->size_bytes) != at ||
+                class_of(last->size_bytes) != at || !mend_tree_is_valid(&class)) {
                 return false;
             }
             count += class.count;
@@ -190,12 +185,11 @@ mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address)
                : RUN_OF(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address), by_address);
 }
 
-static mend_span *walk_back(mend_span *span, uint64_t address)
+mend_span *mend_layout_segment_end(const mend_zone *zone, uint64_t address)
 {
-    while (span != NULL && span->address > address) {
-        span = span->previous;
-    }
-    return span;
+    const mend_span key = {.address = address}; /* the tree is by ends */
+    return MEND_CONTAINER_OR_NULL(mend_tree_at_or_after(&zone->segment_ends, &key.by_end),
+                                  mend_span, by_end);
 }
 
 /* The span that begins at the address and is in the pointer map, the committed page around it, or
@@ -210,13 +204,6 @@ static mend_span *find_by_index(const mend_heap *heap, const mend_zone *zone, ui
     return run != NULL ? run->last : span;
 }
 
-static bool are_neighbours(const mend_chunk *left, const mend_chunk *right)
-{
-    assert(left != right);
-    return left != NULL && right != NULL && left->zone == right->zone &&
-           left->address + left->size_bytes == right->address;
-}
-
 /* A span before an address in the chunk and in no run: the nearest one that an index finds from the
  * start of this chunk or of one before it. NULL if everything from the segment's start to there is
  * claimed. */
@@ -224,24 +211,15 @@ static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
 {
     assert(chunk->address != 0);
     const mend_zone *zone = &heap->zones[chunk->zone];
-    mend_span *span = find_by_index(heap, zone, chunk->address);
-    while (span == NULL) {
+    for (;;) {
+        mend_span *span = find_by_index(heap, zone, chunk->address);
         const mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address));
-        if (!are_neighbours(before, chunk)) {
-            return NULL;
+        if (span != NULL || before == NULL || before->zone != chunk->zone ||
+            before->address + before->size_bytes != chunk->address) {
+            return span;
         }
         chunk = before;
-        span = find_by_index(heap, zone, chunk->address);
     }
-    return span;
-}
-
-static mend_span *end_of_segment(const mend_heap *heap, const mend_chunk *chunk)
-{
-    mend_span key = {.address = chunk->address + chunk->size_bytes};
-    return MEND_CONTAINER_OR_NULL(
-        mend_tree_at_or_after(&heap->zones[chunk->zone].segment_ends, &key.by_end), mend_span,
-        by_end);
 }
 
 /* Two searches in turns. One walks up from the anchor. The other looks up each possible start of a
@@ -274,16 +252,20 @@ static mend_span *find_beside_runs(const mend_heap *heap, const mend_chunk *chun
 {
     mend_span *anchor = anchor_before(heap, chunk);
     mend_span *span = anchor != NULL ? search_chunk(heap, chunk, anchor, address) : NULL;
-    return span != NULL ? span : walk_back(end_of_segment(heap, chunk), address);
+    if (span != NULL) {
+        return span;
+    }
+    span = mend_layout_segment_end(&heap->zones[chunk->zone], chunk->address + chunk->size_bytes);
+    while (span != NULL && span->address > address) {
+        span = span->previous;
+    }
+    return span;
 }
 
 /* The block that is passed through and contains the address. NULL: none. */
 static mend_span *passed_at(const mend_heap *heap, uint64_t address)
 {
-    const mend_span key = {.address = address, .size_bytes = 1}; /* the tree is by ends */
-    mend_span *span = MEND_CONTAINER_OR_NULL(
-        mend_tree_at_or_after(&heap->zones[MEND_ZONE_PASSED].segment_ends, &key.by_end), mend_span,
-        by_end);
+    mend_span *span = mend_layout_segment_end(&heap->zones[MEND_ZONE_PASSED], address + 1);
     return span != NULL && span->live && span->address <= address ? span : NULL;
 }
 

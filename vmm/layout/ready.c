@@ -28,23 +28,6 @@ static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
     return span;
 }
 
-/* The first span of a stretch, without a walk where that begins or ends the run. The outermost one
- * instead if the stream may not use that, which most often tells of the whole. */
-static mend_span *find_span(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
-                            uint32_t stream, uint64_t behind_wait)
-{
-    const bool is_start = address == run->address;
-    if (!is_start && address + size_bytes < mend_run_end(run)) {
-        return walk_to(heap, run, address);
-    }
-    mend_span *outermost = is_start ? run->first : run->last;
-    if (!mend_waits_are_ready(&heap->streams, &outermost->waits, stream, behind_wait)) {
-        return outermost;
-    }
-    mend_layout_tidy(heap, run, !is_start, TIDIED_AT_ENDS);
-    return mend_span_walk(is_start ? run->first : run->last, address);
-}
-
 const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
                                           uint64_t size_bytes, uint32_t stream,
                                           uint64_t behind_wait)
@@ -63,7 +46,17 @@ const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64
                    ? span
                    : NULL;
     }
-    span = find_span(heap, run, address, size_bytes, stream, behind_wait);
+    const bool is_start = address == run->address;
+    if (is_start || address + size_bytes == mend_run_end(run)) { /* it begins or ends the run */
+        const mend_span *outermost = is_start ? run->first : run->last;
+        if (!mend_waits_are_ready(&heap->streams, &outermost->waits, stream, behind_wait)) {
+            return outermost; /* which most often tells of the whole */
+        }
+        mend_layout_tidy(heap, run, !is_start, TIDIED_AT_ENDS);
+        span = mend_span_walk(is_start ? run->first : run->last, address);
+    } else {
+        span = walk_to(heap, run, address);
+    }
     while (mend_waits_are_ready(&heap->streams, &span->waits, stream, behind_wait)) {
         if (span == run->last || span->next->address >= address + size_bytes) {
             return NULL;
@@ -238,13 +231,6 @@ static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint3
            mend_layout_is_ready(heap, run, last, size_bytes, stream, 0);
 }
 
-/* In order of (size, address). */
-static bool comes_before(const mend_run *run, uint64_t size_bytes, uint64_t address)
-{
-    return run->size_bytes < size_bytes ||
-           (run->size_bytes == size_bytes && run->address < address);
-}
-
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint64_t run_bytes, uint32_t stream)
 {
@@ -253,7 +239,10 @@ bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *s
     assert(run_bytes == mend_cache_run_bytes(span));
     const mend_run *behind = span->next != NULL ? span->next->run : NULL;
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, span->size_bytes);
-    for (int looks = 0; run != NULL && comes_before(run, run_bytes, span->address); looks++) {
+    for (int looks = 0;
+         run != NULL && (run->size_bytes < run_bytes ||
+                         (run->size_bytes == run_bytes && run->address < span->address));
+         looks++) {
         if (run != behind && (looks == LOOKS || is_usable(heap, run, span->size_bytes, stream))) {
             return false;
         }

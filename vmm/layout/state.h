@@ -44,7 +44,6 @@
 #include "base/thread.h"
 #include "base/tree.h"
 #include "driver/forward.h"
-#include "layout/sizes.h"
 #include "memory/chunk.h"
 #include "memory/others.h"
 #include "memory/space.h"
@@ -64,6 +63,44 @@ enum {
 };
 static_assert(MEND_ZONES_OF_BLOCKS == 2,
               "a figure of all blocks is that of the small and the large zone");
+
+/* Of the processor. Structures are laid out so that a search, or a call, reads few cache lines. */
+enum { MEND_CACHE_LINE_BYTES = 64 };
+
+/* A maximal contiguous stretch of free spans. A search by size, which compares many, reads one
+ * cache line of each. */
+typedef struct mend_run {
+    mend_tree_node by_size; /* by (size, address) */
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_chunk *chunk; /* the one in which it begins */
+    struct mend_span *first;
+    struct mend_span *last;
+
+    mend_tree_node by_address;
+    mend_tree_node by_growth; /* by (size, address). Only if unmapped addresses follow */
+    bool extensible;
+} mend_run;
+static_assert(sizeof(void *) != 8 || offsetof(mend_run, by_address) <= MEND_CACHE_LINE_BYTES,
+              "a search by size looks at one cache line of a run");
+
+/* Classes for each power of two from the granule on, and words of 64 bits for all classes. */
+enum {
+    MEND_SIZE_STEP_BITS = 6,
+    MEND_SIZE_CLASSES = (64 - 9) << MEND_SIZE_STEP_BITS,
+    MEND_SIZE_WORDS = (MEND_SIZE_CLASSES + 63) / 64,
+};
+static_assert(MEND_SIZE_WORDS <= 64, "one word has a bit for each word");
+
+/* The runs of a zone by (size, address): an ordered set in which every search begins. It has
+ * classes of size, a tree for each. A call walks a small tree, mostly of one run, and finds the
+ * next class with a run by its bit. */
+typedef struct mend_sizes {
+    uint64_t used;                            /* bit n: words[n] has a bit */
+    uint64_t words[MEND_SIZE_WORDS];          /* bit n: class n has a run */
+    size_t count;                             /* runs of all classes */
+    mend_tree_node *roots[MEND_SIZE_CLASSES]; /* of the trees of the classes */
+} mend_sizes;
 
 /* A stretch of mapped addresses in one state. All but its last member fill two cache lines: a call
  * reads both of its own span, and the first one of the neighbors. */
@@ -141,7 +178,6 @@ typedef struct mend_zone {
     mend_tree runs_by_growth;
     mend_tree segment_ends;   /* the last span of each segment, by address */
     uint64_t free_bytes;      /* bytes of free spans, cached ones included */
-    uint64_t empty_bytes;     /* bytes of empty chunks that are mapped: see mend_chunks */
     uint64_t changes;         /* number of changes of runs_by_size */
     const mend_run *walk_run; /* where the last look into a run ended, or NULL */
     mend_span *walk_span;     /* with the numbers of zone and streams then: */
@@ -323,11 +359,6 @@ typedef struct mend_budget {
     uint64_t emptied_at_bytes; /* total of allocated bytes at the last one */
 } mend_budget;
 
-/* The permissions of the current search. `alloc` sets them. As the budget. */
-typedef struct mend_search {
-    bool has_homes; /* a request had one: from then on chunks have sleep tags. Guarded by `state` */
-} mend_search;
-
 /* Whether the front cache may be used. Guarded by `state`. */
 typedef struct mend_caching {
     uint32_t closings;       /* number of closings. The cache is open if this is 0 */
@@ -410,6 +441,7 @@ typedef struct mend_heap {
     mend_nodes nodes;
     mend_caching caching;
     mend_frees frees;
+    bool has_homes; /* a request had one: from then on chunks have sleep tags */
     mend_graph_pools graph_pools;
     mend_pins pins;
     mend_tree exports; /* exported blocks, by address. `share` uses it. As the pins */
@@ -427,7 +459,6 @@ typedef struct mend_heap {
     mend_allowed allowed;
     mend_effective_limit effective_limit;
     mend_budget budget;
-    mend_search search;
     mend_shortage shortage; /* of the current search, or the last one */
 } mend_heap;
 
@@ -517,60 +548,10 @@ static inline uint64_t mend_heap_passed_bytes(const mend_heap *heap)
     return heap->zones[MEND_ZONE_PASSED].counters.live_bytes;
 }
 
-/* How much may stay reserved in chunks where the pool is to hold at most `keep_bytes`. */
-static inline uint64_t mend_heap_keep_in_chunks(const mend_heap *heap, uint64_t keep_bytes)
-{
-    return keep_bytes - mend_min_u64(mend_heap_passed_bytes(heap), keep_bytes);
-}
-
-/* Bytes of live blocks in chunks that do not sleep: a part of their reserved_bytes. */
-static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
-{
-    const uint64_t away_bytes = heap->chunks.asleep_live_bytes + mend_heap_passed_bytes(heap);
-    assert(heap->counters.live_bytes >= away_bytes);
-    return heap->counters.live_bytes - away_bytes;
-}
-
 /* The addresses that contain an address of the pool. */
 static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
 {
     return mend_space_holds(&heap->range_space, address) ? &heap->range_space : &heap->space;
-}
-
-/* Addresses at which something is mapped. */
-static inline uint64_t mend_heap_taken_bytes(const mend_heap *heap)
-{
-    return heap->space.taken_bytes + heap->range_space.taken_bytes;
-}
-
-/* Bytes of a zone that the pool holds. */
-static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
-{
-    const mend_zone *of = &heap->zones[zone];
-    const uint64_t away_bytes = zone < MEND_CHUNK_ZONES ? heap->chunks.away_in[zone] : 0;
-    return of->counters.live_bytes + of->free_bytes - away_bytes;
-}
-
-/* Free bytes of a zone that are reserved: its free bytes without chunks that sleep or are on the
- * host, which are claimed. A chunk that kept its memory because the driver refused counts as
- * free. */
-static inline uint64_t mend_heap_free_in(const mend_heap *heap, int zone)
-{
-    const mend_chunks *chunks = &heap->chunks;
-    return heap->zones[zone].free_bytes + chunks->away_live_in[zone] - chunks->away_in[zone];
-}
-
-/* Chunks that have memory of the device. */
-static inline uint64_t mend_heap_chunks(const mend_heap *heap)
-{
-    return heap->chunks.all.count;
-}
-
-/* How often memory of the heap became free. */
-static inline uint64_t mend_heap_frees(const mend_heap *heap)
-{
-    return heap->counters.births - MEND_HEAP_SUM(heap, live_blocks) -
-           heap->zones[MEND_ZONE_RANGE].counters.live_blocks;
 }
 
 /* Mappings that the driver holds for the heap. */

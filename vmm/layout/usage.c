@@ -53,7 +53,7 @@ static uint64_t held(const mend_heap *heap, int row, int part)
 {
     const uint64_t small_bytes = mend_heap_reserved_in(heap, MEND_ZONE_SMALL);
     if (row == MEND_USAGE_CHUNKS) {
-        return part == MEND_USAGE_ALL ? mend_heap_chunks(heap) : 0;
+        return part == MEND_USAGE_ALL ? heap->chunks.all.count : 0;
     }
     const uint64_t all_bytes = heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap);
     return part == MEND_USAGE_ALL     ? all_bytes
@@ -70,13 +70,6 @@ static uint64_t away_bytes(const mend_heap *heap, int part, bool with_pages)
            (part != MEND_USAGE_SMALL ? of_large : 0);
 }
 
-static uint64_t figure_of(const mend_zone_counters *of, int number)
-{
-    return number == MEND_USE_BLOCKS  ? of->live_blocks
-           : number == MEND_USE_BYTES ? of->live_bytes
-                                      : of->requested_bytes;
-}
-
 /* The addend of a row, which may be negative. Pages of ranges, and blocks that are passed through,
  * are in the counter of all, and belong to the large part. Sleeping memory is known in rounded
  * sizes. */
@@ -89,7 +82,10 @@ static uint64_t beside(const mend_heap *heap, int row, int part)
         return sum;
     }
     if (part == MEND_USAGE_LARGE) {
-        sum += figure_of(&heap->zones[MEND_ZONE_PASSED].counters, number);
+        const mend_zone_counters *passed = &heap->zones[MEND_ZONE_PASSED].counters;
+        sum += number == MEND_USE_BLOCKS  ? passed->live_blocks
+               : number == MEND_USE_BYTES ? passed->live_bytes
+                                          : passed->requested_bytes;
         sum += number == MEND_USE_BYTES ? heap->zones[MEND_ZONE_RANGE].counters.live_bytes : 0;
     }
     sum -= number != MEND_USE_BLOCKS ? away_bytes(heap, part, number == MEND_USE_BYTES) : 0;
@@ -142,13 +138,33 @@ void mend_usage_note(mend_heap *heap)
     }
 }
 
-void mend_usage_reset_peaks(mend_heap *heap)
+void mend_layout_note_peaks(mend_heap *heap, bool resets)
 {
-    mend_usage_state *usage = &heap->usage;
-    mend_usage_note(heap);
-    put_aside(heap); /* the counters' peaks are their present values */
-    memset(usage->peak, 0, sizeof(usage->peak));
-    memset(usage->counter_peak, 0, sizeof(usage->counter_peak));
+    mend_heap_counters *counters = &heap->counters;
+    if (resets) {
+        mend_usage_note(heap);
+        put_aside(heap); /* the counters' peaks are their present values */
+        memset(heap->usage.peak, 0, sizeof(heap->usage.peak));
+        memset(heap->usage.counter_peak, 0, sizeof(heap->usage.counter_peak));
+        counters->peak_reserved_bytes = counters->peak_mappings = counters->peak_chunks = 0;
+        if (mend_events_has(&heap->events, MEND_TOLD_PEAKS)) {
+            mend_events_put(&heap->events, &(mend_history_event){.kind = MEND_TOLD_PEAKS});
+        }
+    }
+    mend_raise_u64(&counters->peak_reserved_bytes,
+                   heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap));
+    mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
+    mend_raise_u64(&counters->peak_chunks, heap->chunks.all.count);
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        mend_zone_counters *zone = &heap->zones[i].counters;
+        const uint64_t reserved_bytes = mend_heap_reserved_in(heap, i);
+        zone->peak_reserved_bytes =
+            mend_max_u64(resets ? 0 : zone->peak_reserved_bytes, reserved_bytes);
+    }
+    if (resets) {
+        mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
+        pages->peak_live_bytes = pages->live_bytes;
+    }
     mend_usage_note(heap);
 }
 

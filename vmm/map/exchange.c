@@ -166,6 +166,82 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* A claimed span at these addresses is cut at the edges of parts. Memory between parts is removed.
+ * Returns the span behind it. */
+static mend_span *cut_at_parts(mend_heap *heap, mend_chunk *old, mend_span *span,
+                               const mend_cluster **from, const mend_cluster *behind)
+{
+    while (*from < behind && (*from)->address + (*from)->size_bytes <= span->address) {
+        ++*from;
+    }
+    const mend_cluster *part = *from;
+    const bool is_between = part == behind || span->address < part->address;
+    const uint64_t end = part == behind ? UINT64_MAX
+                         : is_between   ? part->address
+                                        : part->address + part->size_bytes;
+    if (mend_span_end(span) > end) {
+        mend_layout_split_right(heap, span, end);
+    }
+    mend_span *next = span->next;
+    span->chunk = is_between ? old : part->chunk;
+    if (is_between) {
+        mend_layout_cut(heap, span);
+    }
+    return next;
+}
+
+/* In the layout. The chunk leaves its addresses without live bytes, the parts get them, in their
+ * order, frozen. Then each span there is handed over: a live one counts in the parts below it, a
+ * claimed one is cut where they end, so that it lies in one. The addresses between them are freed.
+ */
+static void replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts[], size_t count)
+{
+    mend_chunks *chunks = &heap->chunks;
+    const uint64_t from = chunk->address;
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    mend_span *span = mend_heap_span_at(heap, from);
+    assert(chunk->is_frozen && chunk->missing == MEND_MISSING_NOTHING);
+    if (chunk->live_bytes > 0) {
+        mend_chunk_change_live(chunks, chunk, 0 - chunk->live_bytes);
+    }
+    mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
+    mend_chunk_thaw(chunks, chunk);
+    for (size_t i = 0; i < count; i++) {
+        mend_chunk_set_address(chunks, parts[i].chunk, chunk->zone, parts[i].address);
+        mend_chunk_freeze(chunks, parts[i].chunk);
+        parts[i].chunk->sleep_tag = chunk->sleep_tag;
+        mend_events_note(&heap->events, MEND_EVENT_EXCHANGE, parts[i].address, parts[i].size_bytes,
+                         parts[i].chunk->memory.number);
+    }
+    const mend_cluster *part = parts;
+    while (span != NULL && span->address < end) {
+        if (!span->live) {
+            span = cut_at_parts(heap, chunk, span, &part, parts + count);
+            continue;
+        }
+        if (span->address >= from) {
+            span->chunk = mend_chunk_at(chunks, span->address);
+        }
+        const uint64_t span_end = mend_min_u64(end, mend_span_end(span));
+        uint64_t at = mend_max_u64(from, span->address);
+        for (mend_chunk *below = mend_chunk_at(chunks, at); at < span_end;
+             below = mend_chunk_next(below)) {
+            const uint64_t part_end = mend_min_u64(span_end, below->address + below->size_bytes);
+            mend_chunk_change_live(chunks, below, part_end - at);
+            at = part_end;
+        }
+        span = span->next;
+    }
+    uint64_t hole = from;
+    for (size_t i = 0; i <= count; i++) {
+        const uint64_t to = i < count ? parts[i].address : end;
+        if (to > hole) {
+            mend_space_give(mend_heap_space_at(heap, from), hole, to - hole);
+        }
+        hole = i < count ? to + parts[i].size_bytes : end;
+    }
+}
+
 /* The parts get the addresses of the chunk. Those from `first` to `mapped` are mapped. `is_whole`:
  * all are, with access. Unmapped chunks stay frozen. Then the old memory is released, which is
  * mapped nowhere. Refused memory stays, as free memory. */
@@ -181,7 +257,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
         heap->counters.chunks_moved += mend_retire_claim(heap, x->parts[i].chunk);
     }
     mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
-    mend_layout_replace(heap, chunk, x->parts, x->count);
+    replace(heap, chunk, x->parts, x->count);
     for (size_t i = 0; i < x->count; i++) {
         mend_chunk *other = x->parts[i].chunk;
         if (!is_whole) {

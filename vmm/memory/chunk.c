@@ -1,7 +1,6 @@
 /* Chunks: created, released, entered and found. */
 #include "memory/chunk.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #include "base/system.h"
@@ -15,12 +14,10 @@ MEND_TREE_ORDER_BY_TWO(compare_size, mend_chunk, by_size, size_bytes, memory.num
 MEND_TREE_ORDER_BY_TWO(compare_deferred, mend_deferred, node, kind, at);
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
-                      const mend_chunk_properties *properties,
-                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_events *events)
+                      const mend_chunk_properties *properties, mend_events *events)
 {
     *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
     chunks->sums_at = NULL;
-    memcpy(chunks->empty_in, empty_in, sizeof(chunks->empty_in));
     chunks->events = events;
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
@@ -116,7 +113,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_
     made->memory.share_types = as.share_types;
     count(chunks, made, true);
     chunks->reserved_bytes += size_bytes;
-    mend_chunk_enter_empty(chunks, made, &chunks->empty_unmapped_bytes);
+    mend_chunk_enter_empty(chunks, made);
     chunks->created++;
     chunks->created_bytes += size_bytes;
     mend_events_note(chunks->events, MEND_EVENT_CREATE, 0, size_bytes, made->memory.number);
@@ -146,7 +143,7 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address == 0);
     if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk, &chunks->empty_unmapped_bytes);
+        mend_chunk_leave_empty(chunks, chunk);
     }
     mend_list_remove(&chunk->newly);
     count(chunks, chunk, false);
@@ -378,7 +375,7 @@ mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, mend
     move_memory(chunks, empty, chunk);
     mend_chunk_set_kept(chunks, chunk, kept, MEND_MISSING_MEMORY);
     count(chunks, empty, true);
-    mend_chunk_enter_empty(chunks, empty, &chunks->empty_unmapped_bytes);
+    mend_chunk_enter_empty(chunks, empty);
     return empty;
 }
 
@@ -387,7 +384,7 @@ void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *
     assert(chunk->missing == MEND_MISSING_MEMORY);
     assert(empty->claim.address == 0 && mend_chunk_is_empty(empty));
     assert(empty->size_bytes == chunk->size_bytes);
-    mend_chunk_leave_empty(chunks, empty, &chunks->empty_unmapped_bytes);
+    mend_chunk_leave_empty(chunks, empty);
     count(chunks, empty, false);
     move_memory(chunks, chunk, empty);
     mend_list_remove(&empty->newly);

@@ -180,24 +180,24 @@ typedef struct mend_chunks {
     mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, uint64_t address);
     mend_slab slab;
     uint64_t reserved_bytes;
-    uint64_t *empty_in[MEND_CHUNK_ZONES]; /* bytes of the empty chunks of each zone: the layout's
-                                           * sums, which have the hot path's own zone at hand */
-    uint64_t empty_unmapped_bytes;        /* of chunks that are not mapped, but for a moment ... */
-    uint64_t unmapped_bytes;              /* ... of all chunks that are not */
-    uint64_t pinned_bytes;                /* bytes of chunks with pins */
-    uint64_t exported_bytes;              /* bytes of chunks with exports */
-    uint64_t importers_bytes;             /* released, of memory that was exported: the most that
-                                           * importers may keep from the device, as far as others
-                                           * hold so much of it */
-    uint32_t frozen_count;                /* frozen chunks */
-    uint32_t missing_count;               /* of these, without mapping or access, and not asleep */
-    uint32_t asleep_count;                /* of frozen_count, asleep */
-    uint32_t away_count;                  /* of these, without memory. Not in reserved_bytes */
-    uint64_t unmapped_frozen_count;       /* frozen chunks without mapping, asleep or not */
-    uint64_t unmapped_frozen_bytes;       /* bytes of those without mapping */
-    uint64_t asleep_bytes;                /* bytes of sleeping chunks */
-    uint64_t asleep_live_bytes;           /* of these, of live blocks */
-    uint64_t away_in[MEND_CHUNK_ZONES];   /* bytes of chunks without memory, of each zone */
+    uint64_t
+        empty_in[MEND_CHUNK_ZONES];     /* bytes of the empty chunks that are mapped, of each ... */
+    uint64_t empty_unmapped_bytes;      /* of chunks that are not mapped, but for a moment ... */
+    uint64_t unmapped_bytes;            /* ... of all chunks that are not */
+    uint64_t pinned_bytes;              /* bytes of chunks with pins */
+    uint64_t exported_bytes;            /* bytes of chunks with exports */
+    uint64_t importers_bytes;           /* released, of memory that was exported: the most that
+                                         * importers may keep from the device, as far as others
+                                         * hold so much of it */
+    uint32_t frozen_count;              /* frozen chunks */
+    uint32_t missing_count;             /* of these, without mapping or access, and not asleep */
+    uint32_t asleep_count;              /* of frozen_count, asleep */
+    uint32_t away_count;                /* of these, without memory. Not in reserved_bytes */
+    uint64_t unmapped_frozen_count;     /* frozen chunks without mapping, asleep or not */
+    uint64_t unmapped_frozen_bytes;     /* bytes of those without mapping */
+    uint64_t asleep_bytes;              /* bytes of sleeping chunks */
+    uint64_t asleep_live_bytes;         /* of these, of live blocks */
+    uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes of chunks without memory, of each zone */
     uint64_t away_live_in[MEND_CHUNK_ZONES]; /* bytes of live blocks that sleep */
     uint64_t reserved_in[MEND_CHUNK_ZONES];  /* mapped chunks with memory of the device, of each */
     mend_deferred_list deferred;             /* of the whole heap */
@@ -210,10 +210,9 @@ typedef struct mend_chunks {
     mend_events *events;        /* NULL: none */
 } mend_chunks;
 
-/* `properties`: how chunks are created. `empty_in`: see there. */
+/* `properties`: how chunks are created. */
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
-                      const mend_chunk_properties *properties,
-                      uint64_t *const empty_in[MEND_CHUNK_ZONES], mend_events *events);
+                      const mend_chunk_properties *properties, mend_events *events);
 
 /* Frees host memory. Every chunk was released before. */
 void mend_chunks_clear(mend_chunks *chunks);
@@ -359,7 +358,7 @@ static inline uint64_t mend_chunks_empty_bytes(const mend_chunks *chunks)
 {
     uint64_t bytes = chunks->empty_unmapped_bytes;
     for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
-        bytes += *chunks->empty_in[zone];
+        bytes += chunks->empty_in[zone];
     }
     return bytes;
 }
@@ -367,23 +366,22 @@ static inline uint64_t mend_chunks_empty_bytes(const mend_chunks *chunks)
 /* The sum that an empty chunk is in. */
 static inline uint64_t *mend_chunk_sum_of_empty(mend_chunks *chunks, const mend_chunk *chunk)
 {
-    return chunk->address != 0 ? chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
+    return chunk->address != 0 ? &chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
 }
 
-/* Adds a chunk to the set of empty ones, and removes it, with the sum that it is in. */
-static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
+/* Adds a chunk to the set of empty ones, and removes it, with its sum. */
+static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(sum == mend_chunk_sum_of_empty(chunks, chunk));
     assert(mend_chunk_is_empty(chunk));
     if (mend_list_is_empty(&chunk->newly)) {
         mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
     }
-    *sum += chunk->size_bytes;
+    *mend_chunk_sum_of_empty(chunks, chunk) += chunk->size_bytes;
     assert(mend_chunks_empty_bytes(chunks) <= chunks->reserved_bytes);
 }
-static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk, uint64_t *sum)
+static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(sum == mend_chunk_sum_of_empty(chunks, chunk));
+    uint64_t *sum = mend_chunk_sum_of_empty(chunks, chunk);
     assert(*sum >= chunk->size_bytes);
     if (mend_list_is_empty(&chunk->newly)) {
         mend_tree_remove(&chunks->empty, &chunk->by_size);
@@ -398,7 +396,7 @@ static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk
 static inline void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
 {
     if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk, mend_chunk_sum_of_empty(chunks, chunk));
+        mend_chunk_leave_empty(chunks, chunk);
     }
     chunk->holds++;
 }
@@ -407,14 +405,14 @@ static inline void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
     chunk->holds--;
     assert(chunk->holds == mend_chunk_holds(chunk));
     if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_enter_empty(chunks, chunk, mend_chunk_sum_of_empty(chunks, chunk));
+        mend_chunk_enter_empty(chunks, chunk);
     }
 }
 
-/* Changes the live bytes of a chunk, and updates the set of empty chunks and the sum of its zone.
- * Less is a large number, as 0 - 512. */
+/* Changes the live bytes of a chunk, and updates the set of empty chunks. Less is a large number,
+ * as 0 - 512. */
 static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk,
-                                          uint64_t size_bytes, uint64_t *sum)
+                                          uint64_t size_bytes)
 {
     const uint64_t before_bytes = chunk->live_bytes;
     assert(chunk->address != 0);
@@ -423,9 +421,9 @@ static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk
     chunk->live_bytes += size_bytes;
     assert(chunk->live_bytes <= chunk->size_bytes);
     if (chunk->holds == 0 && before_bytes == 0) {
-        mend_chunk_leave_empty(chunks, chunk, sum);
+        mend_chunk_leave_empty(chunks, chunk);
     } else if (chunk->holds == 0 && chunk->live_bytes == 0) {
-        mend_chunk_enter_empty(chunks, chunk, sum);
+        mend_chunk_enter_empty(chunks, chunk);
     }
 }
 

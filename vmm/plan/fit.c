@@ -75,8 +75,7 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
         }
         uint64_t end =
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes);
-        if ((run->first != run->last || heap->search.has_homes) &&
-            is_ready(heap, request, run, end)) {
+        if ((run->first != run->last || heap->has_homes) && is_ready(heap, request, run, end)) {
             return (mend_fit){run, end};
         }
         run = mend_sizes_next(&zone->runs_by_size, run);

@@ -287,6 +287,18 @@ typedef struct mend_compact_pass {
  * its free memory stays in place (MEND_BLOCKED_...). After a CPU stall that is only graph pools. */
 bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk, unsigned holds);
 
+/* Addresses, and the chunk that has them, or gets them. */
+typedef struct mend_cluster {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t live_address; /* of a cluster of live pages: from the first live byte to the end of the
+                            * last one */
+    uint64_t live_end;
+    mend_chunk *chunk;   /* NULL: none yet */
+    bool is_created;     /* for this */
+    mend_contents *kept; /* of a chunk that sleeps, or is to: owned by the selection until then */
+} mend_cluster;
+
 /* Finds the clusters of a partly used chunk. `clusters` holds all, or is NULL. */
 void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_cluster *clusters,
                           mend_compact_size *size);

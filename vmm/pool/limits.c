@@ -13,6 +13,12 @@
 #include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 
+/* How much may stay reserved in chunks where the pool is to hold at most `keep_bytes`. */
+static uint64_t keep_in_chunks(const mend_heap *heap, uint64_t keep_bytes)
+{
+    return keep_bytes - mend_min_u64(mend_heap_passed_bytes(heap), keep_bytes);
+}
+
 mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
                       uint64_t *released_bytes)
 {
@@ -23,7 +29,7 @@ mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
     }
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
-    const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
+    const uint64_t keep = keep_in_chunks(&pool->heap, keep_bytes);
     mend_result result = mend_fallback_trim(&pool->heap, keep, mode == MEND_TRIM_WAIT, &bytes);
     MEND_FEATURES_CALL(trim, &pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
@@ -119,9 +125,9 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->passed_blocks = heap->zones[MEND_ZONE_PASSED].counters.live_blocks;
     stats->free_bytes = small_bytes + large_bytes + range_bytes + chunks->unmapped_bytes;
     stats->free_empty_bytes = mend_chunks_empty_bytes(chunks);
-    stats->free_partial_bytes = large_bytes - heap->zones[MEND_ZONE_LARGE].empty_bytes;
-    stats->free_partial_bytes += range_bytes - heap->zones[MEND_ZONE_RANGE].empty_bytes;
-    stats->free_small_bytes = small_bytes - heap->zones[MEND_ZONE_SMALL].empty_bytes;
+    stats->free_partial_bytes = large_bytes - chunks->empty_in[MEND_ZONE_LARGE];
+    stats->free_partial_bytes += range_bytes - chunks->empty_in[MEND_ZONE_RANGE];
+    stats->free_small_bytes = small_bytes - chunks->empty_in[MEND_ZONE_SMALL];
     stats->small_chunks = chunks->reserved_in[MEND_ZONE_SMALL];
     stats->limit_bytes = heap->config.limit_bytes;
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
@@ -131,13 +137,14 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->device_bytes = heap->device.total_bytes;
     stats->bare_device = !heap->device.virtual_memory && !heap->device.memory_pools;
     stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes;
-    stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->unmapped_frozen_bytes;
+    stats->mapped_bytes = heap->space.taken_bytes + heap->range_space.taken_bytes;
+    assert(stats->mapped_bytes >= chunks->unmapped_frozen_bytes);
+    stats->mapped_bytes -= chunks->unmapped_frozen_bytes;
     stats->retired_bytes = heap->retire.bytes;
     assert(stats->free_bytes + stats->live_bytes ==
            stats->reserved_bytes + chunks->asleep_live_bytes);
     assert(stats->free_partial_bytes <= large_bytes + range_bytes);
     assert(stats->free_small_bytes <= small_bytes);
-    assert(mend_heap_taken_bytes(heap) >= chunks->unmapped_frozen_bytes);
 }
 
 static void fill_counts(const mend_heap *heap, mend_stats *stats)
@@ -146,7 +153,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = MEND_HEAP_SUM(heap, live_blocks);
-    stats->chunks = mend_heap_chunks(heap);
+    stats->chunks = heap->chunks.all.count;
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
     stats->streams = heap->streams.known_count;
@@ -352,7 +359,7 @@ mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *re
     }
     MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
-    const uint64_t keep = mend_heap_keep_in_chunks(&pool->heap, keep_bytes);
+    const uint64_t keep = keep_in_chunks(&pool->heap, keep_bytes);
     mend_result result =
         mend_fallback_collect(&pool->heap, pool->idle_ns, wants.bytes, keep, &bytes);
     uint64_t empty_bytes = mend_chunks_empty_bytes(&pool->heap.chunks);

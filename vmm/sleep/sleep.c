@@ -320,7 +320,11 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
     mend_chunks *chunks = &heap->chunks;
     mend_contents *kept = chunk->kept;
     mend_space *space = mend_heap_space_at(heap, chunk->address);
-    if (mend_layout_is_for_graphs(heap, chunk)) {
+    bool is_for_graphs = false;
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+        is_for_graphs |= mend_waits_for_graphs(&heap->streams, &span->waits);
+    }
+    if (is_for_graphs) {
         mend_defer(&chunks->deferred, &chunk->deferred, MEND_DEFERRED_GRAPHS, chunk->address);
         if (kept->piece_count > 0) {
             mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */

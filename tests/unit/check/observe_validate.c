@@ -186,8 +186,8 @@ RIG_TEST(observe_validate_fields, of_chunks_and_addresses)
     EXPECT_FOUND(chunk->claim.address, chunk->address, "still claimed");
     EXPECT_FOUND(chunks->reserved_bytes, 0, "reserved_bytes");
     EXPECT_FOUND(chunks->empty_unmapped_bytes, 512, "empty_unmapped_bytes");
-    EXPECT_FOUND(*chunks->empty_in[MEND_ZONE_LARGE], 512 + *chunks->empty_in[MEND_ZONE_LARGE],
-                 "empty bytes of a zone");
+    EXPECT_FOUND(chunks->empty_in[MEND_ZONE_LARGE], 512 + chunks->empty_in[MEND_ZONE_LARGE],
+                 "empty_in");
     EXPECT_FOUND(chunks->away_live_in[MEND_ZONE_LARGE], 512 + chunks->away_live_in[MEND_ZONE_LARGE],
                  "away_live_in");
     EXPECT_FOUND(chunks->reserved_in[MEND_ZONE_SMALL], 1 + chunks->reserved_in[MEND_ZONE_SMALL],

@@ -11,10 +11,6 @@
 static void use(mend_heap *heap, uint64_t reserved_bytes, uint64_t empty_bytes, uint64_t live_bytes)
 {
     heap->chunks.reserved_bytes = reserved_bytes;
-    static uint64_t none;
-    for (int zone = 0; zone < MEND_CHUNK_ZONES; zone++) {
-        heap->chunks.empty_in[zone] = &none;
-    }
     heap->chunks.empty_unmapped_bytes = empty_bytes; /* of these, in empty chunks */
     heap->counters.live_bytes = live_bytes;
 }

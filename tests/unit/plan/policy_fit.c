@@ -44,10 +44,7 @@ static bool open_chunks(hand_heap *h, const uint64_t pages[], size_t count)
     }
     heap->streams = (mend_streams){
         .items = h->states, .count = STREAMS, .capacity = STREAMS, .may_be_several = true};
-    uint64_t *const empty_in[] = {&heap->zones[0].empty_bytes, &heap->zones[1].empty_bytes,
-                                  &heap->zones[2].empty_bytes};
-    mend_chunks_init(&heap->chunks, &h->driver, &(const mend_chunk_properties){.device = 0},
-                     empty_in, NULL);
+    mend_chunks_init(&heap->chunks, &h->driver, &(const mend_chunk_properties){.device = 0}, NULL);
     mend_layout_init(heap);
     EXPECT_TRUE(mend_slab_reserve(&heap->nodes.spans, NODES) &&
                 mend_slab_reserve(&heap->nodes.runs, NODES) &&
