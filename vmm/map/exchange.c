@@ -51,19 +51,6 @@ static uint64_t bytes_of(const mend_cluster parts[], size_t count)
     return bytes;
 }
 
-/* Nodes of the layout are promised, because other threads take nodes during driver calls. Each part
- * is attached, and may be detached elsewhere before. */
-static bool reserve_nodes(exchange *x)
-{
-    mend_heap *heap = x->heap;
-    x->nodes = mend_freeze_nodes(heap, 3 * x->count + 1, mend_freeze_spans(heap, x->chunk));
-    return mend_retire_reserve(heap, 2 * x->count) &&
-           mend_slab_reserve(&heap->chunks.slab, x->count) &&
-           mend_space_reserve_nodes(&heap->space, 2 * x->count + 2) &&
-           mend_space_reserve_nodes(mend_heap_space_at(heap, x->chunk->address), x->count + 2) &&
-           mend_layout_promise_these(heap, &x->nodes);
-}
-
 /* ---- what can fail --------------------------------------------------------------------------- */
 
 static mend_result create(exchange *x)
@@ -305,32 +292,6 @@ static mend_result finish(exchange *x)
     return result;
 }
 
-static mend_result perform(exchange *x)
-{
-    const mend_driver *driver = x->heap->driver;
-    mend_freeze_chunk(x->heap, x->chunk); /* no thread takes memory in it ... */
-    for (size_t i = 0; i < x->count; i++) {
-        if (x->parts[i].chunk != NULL) {
-            mend_step_claim(x->heap, x->parts[i].chunk); /* ... nor the free chunks that it gets */
-        }
-    }
-    mend_result result = create(x);
-    result = result == MEND_OK ? map_scratch(x) : result;
-    result = result == MEND_OK ? copy(x) : result;
-    leave_scratch(x, result == MEND_OK);
-    if (result == MEND_OK) {
-        result = done(
-            x, MEND_ANSWER(unmap, driver->unmap(driver, x->chunk->address, x->chunk->size_bytes)));
-    }
-    if (result == MEND_OK) {
-        return finish(x);
-    }
-    mend_step_drop_parts(x->heap, x->parts, x->count);
-    mend_thaw_chunk(x->heap, x->chunk);
-    mend_space_trim(&x->heap->space, x->reservations_before);
-    return result;
-}
-
 mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluster *parts,
                                  size_t count, mend_exchange_report *report)
 {
@@ -347,10 +308,38 @@ mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluste
                   .count = parts != NULL ? count : 1,
                   .is_private = parts == NULL,
                   .reservations_before = heap->space.reservations_by_address.count};
-    if (!reserve_nodes(&x)) {
+    /* Nodes of the layout are promised, because other threads take nodes during driver calls. Each
+     * part is attached, and may be detached elsewhere before. */
+    x.nodes = mend_freeze_nodes(heap, 3 * x.count + 1, mend_freeze_spans(heap, chunk));
+    if (!mend_retire_reserve(heap, 2 * x.count) ||
+        !mend_slab_reserve(&heap->chunks.slab, x.count) ||
+        !mend_space_reserve_nodes(&heap->space, 2 * x.count + 2) ||
+        !mend_space_reserve_nodes(mend_heap_space_at(heap, chunk->address), x.count + 2) ||
+        !mend_layout_promise_these(heap, &x.nodes)) {
         return mend_no_host_memory("an exchange of memory");
     }
-    mend_result result = perform(&x);
+    mend_freeze_chunk(heap, chunk); /* no thread takes memory in it ... */
+    for (size_t i = 0; i < x.count; i++) {
+        if (x.parts[i].chunk != NULL) {
+            mend_step_claim(heap, x.parts[i].chunk); /* ... nor the free chunks that it gets */
+        }
+    }
+    mend_result result = create(&x);
+    result = result == MEND_OK ? map_scratch(&x) : result;
+    result = result == MEND_OK ? copy(&x) : result;
+    leave_scratch(&x, result == MEND_OK);
+    if (result == MEND_OK) {
+        const mend_driver *driver = heap->driver;
+        result =
+            done(&x, MEND_ANSWER(unmap, driver->unmap(driver, chunk->address, chunk->size_bytes)));
+    }
+    if (result == MEND_OK) {
+        result = finish(&x);
+    } else {
+        mend_step_drop_parts(heap, x.parts, x.count);
+        mend_thaw_chunk(heap, chunk);
+        mend_space_trim(&heap->space, x.reservations_before);
+    }
     mend_layout_end_promise(heap, &x.nodes);
     return result;
 }

@@ -182,8 +182,9 @@ static void undo(transaction *t)
     mend_layout_note_peaks(heap, false);
 }
 
-/* From here on nothing fails: the chunks change places, and their old mappings retire. */
-static void commit(transaction *t)
+/* From here on nothing fails: the chunks change places, and their old mappings retire. Returns the
+ * block that it takes, in the base, or where the first chunk is mapped. NULL at a fixed address. */
+static mend_span *commit(transaction *t, const mend_request *request)
 {
     mend_heap *heap = t->heap;
     mend_wait_env env = mend_heap_wait_env(heap);
@@ -201,6 +202,17 @@ static void commit(transaction *t)
         mend_layout_attach(heap, at, t->zone, t->parts[i].address, &waits);
     }
     mend_layout_note_peaks(heap, false);
+    if (t->plan->fixed_address != 0) {
+        return NULL;
+    }
+    const bool extends = t->plan->base != NULL;
+    const uint64_t address =
+        mend_align_up(extends ? t->plan->start : t->address, request->alignment_bytes);
+    mend_run *run = mend_layout_run_at(&heap->zones[t->zone], address);
+    assert(mend_run_end(run) - address >= request->size_bytes);
+    heap->counters.placed_by_extension += extends;
+    heap->counters.placed_at_new_address += !extends;
+    return mend_layout_take(heap, run, address, request->size_bytes, request->home);
 }
 
 /*
@@ -224,22 +236,6 @@ static mend_result perform(transaction *t, const mend_request *request)
     return map_chunks(t);
 }
 
-/* Where it may begin: in the base, or where the first chunk is mapped. */
-static mend_span *take_block(const transaction *t, const mend_request *request)
-{
-    mend_heap *heap = t->heap;
-    const uint64_t start = t->plan->base != NULL ? t->plan->start : t->address;
-    uint64_t address = mend_align_up(start, request->alignment_bytes);
-    mend_run *run = mend_layout_run_at(&heap->zones[t->zone], address);
-    assert(mend_run_end(run) - address >= request->size_bytes);
-    if (t->plan->base != NULL) {
-        heap->counters.placed_by_extension++;
-    } else {
-        heap->counters.placed_at_new_address++;
-    }
-    return mend_layout_take(heap, run, address, request->size_bytes, request->home);
-}
-
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                        mend_span **span)
 {
@@ -258,8 +254,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     }
     mend_outcome outcome = mend_outcome_of(perform(&t, request));
     if (outcome == MEND_PLACED) {
-        commit(&t);
-        *span = plan->fixed_address == 0 ? take_block(&t, request) : NULL;
+        *span = commit(&t, request);
     } else {
         undo(&t);
     }

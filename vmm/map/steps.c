@@ -433,21 +433,6 @@ static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes,
         heap, MEND_ANSWER(set_access, allow_to(heap, address, size_bytes, &device, 1)));
 }
 
-/* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. An unmapped, inaccessible or
- * sleeping chunk gets access for all devices when it is restored. */
-static mend_result allow_all(mend_heap *heap, int device)
-{
-    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;) {
-        const uint64_t address = at->address;
-        const uint64_t bytes = mend_access_stretch(&at, true);
-        MEND_TRY(bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK);
-    }
-    MEND_TREE_EACH(const mend_mapped_import, import, by_address, &heap->imports.by_address) {
-        MEND_TRY(allow(heap, import->at, import->bytes, device));
-    }
-    return MEND_OK;
-}
-
 mend_result mend_access_add(mend_heap *heap, int device)
 {
     mend_driver_scope scope;
@@ -455,7 +440,18 @@ mend_result mend_access_add(mend_heap *heap, int device)
         return MEND_OK;
     }
     MEND_TRY(mend_driver_scope_open(heap, &scope));
-    mend_result result = allow_all(heap, device);
+    mend_result result = MEND_OK;
+    /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. An unmapped,
+     * inaccessible or sleeping chunk gets access for all devices when it is restored. */
+    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0);
+         at != NULL && result == MEND_OK;) {
+        const uint64_t address = at->address;
+        const uint64_t bytes = mend_access_stretch(&at, true);
+        result = bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK;
+    }
+    MEND_TREE_EACH(const mend_mapped_import, import, by_address, &heap->imports.by_address) {
+        result = result == MEND_OK ? allow(heap, import->at, import->bytes, device) : result;
+    }
     if (result == MEND_OK) {
         append(heap, device);
     }
