@@ -163,8 +163,9 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     assert(address % MEND_GRANULE_BYTES == 0);
     count(chunks, chunk, false);
     const uint64_t empty_bytes = mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
-    *mend_chunk_sum_of_empty(chunks, chunk) -= empty_bytes;
     if (chunk->address != 0) {
+        chunks->empty_in[chunk->zone] -= empty_bytes;
+        chunks->empty_unmapped_bytes += empty_bytes;
         mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
         if (before != NULL) {
             assert(before->next == chunk);
@@ -183,8 +184,9 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
         if (before != NULL) {
             before->next = chunk;
         }
+        chunks->empty_in[zone] += empty_bytes;
+        chunks->empty_unmapped_bytes -= empty_bytes;
     }
-    *mend_chunk_sum_of_empty(chunks, chunk) += empty_bytes;
     const bool has_sums =
         address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
     chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;

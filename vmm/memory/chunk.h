@@ -363,12 +363,6 @@ static inline uint64_t mend_chunks_empty_bytes(const mend_chunks *chunks)
     return bytes;
 }
 
-/* The sum that an empty chunk is in. */
-static inline uint64_t *mend_chunk_sum_of_empty(mend_chunks *chunks, const mend_chunk *chunk)
-{
-    return chunk->address != 0 ? &chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
-}
-
 /* Adds a chunk to the set of empty ones, and removes it, with its sum. */
 static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
@@ -376,12 +370,14 @@ static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk
     if (mend_list_is_empty(&chunk->newly)) {
         mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
     }
-    *mend_chunk_sum_of_empty(chunks, chunk) += chunk->size_bytes;
+    *(chunk->address != 0 ? &chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes) +=
+        chunk->size_bytes;
     assert(mend_chunks_empty_bytes(chunks) <= chunks->reserved_bytes);
 }
 static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
-    uint64_t *sum = mend_chunk_sum_of_empty(chunks, chunk);
+    uint64_t *sum =
+        chunk->address != 0 ? &chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
     assert(*sum >= chunk->size_bytes);
     if (mend_list_is_empty(&chunk->newly)) {
         mend_tree_remove(&chunks->empty, &chunk->by_size);
