@@ -31,13 +31,28 @@ bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking)
            heap->range_space.address_bytes < range_bytes;
 }
 
+/* Whether a wait may free an empty chunk: graph pools of the program hold theirs beyond it. */
+static bool has_awaited_chunk(mend_heap *heap)
+{
+    mend_chunk *chunk = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
+    for (; chunk != NULL; chunk = mend_chunk_empty_next(chunk)) {
+        bool is_held = false;
+        MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+            is_held |= mend_waits_for_graphs(&heap->streams, &span->waits);
+        }
+        if (!is_held || heap->graph_pools.capture_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Waits for all work, then releases what it kept busy, unless there is nothing of that kind. */
 static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
-    const bool has_chunks =
-        heap->chunks.reserved_bytes > keep_bytes && mend_chunks_empty_bytes(&heap->chunks) > 0;
     uint64_t bytes = 0;
-    if (!has_chunks && !mend_deferred_any(&heap->chunks.deferred, MEND_DEFERRED_MAPPING)) {
+    if ((heap->chunks.reserved_bytes <= keep_bytes || !has_awaited_chunk(heap)) &&
+        !mend_deferred_any(&heap->chunks.deferred, MEND_DEFERRED_MAPPING)) {
         return MEND_OK;
     }
     MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
