@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/process.h"
+#include "base/thread.h"
 #include "mend/mend_inspect.h"
 
 /* Kinds beside mend_event_kind, for listeners of the library. They have no time. */
@@ -39,12 +40,13 @@ typedef struct mend_events {
     uint64_t slow_ns;       /* of slow driver calls since the last event with them */
     uint64_t (*clock_ns)(const void *clock);
     const void *clock;
+    const mend_mutex *guard; /* NULL: one thread alone uses the events */
     mend_listener *listeners;
 } mend_events;
 
-/* Without listeners. */
+/* Without listeners. `guard` is held by all who use the events. */
 void mend_events_init(mend_events *events, uint64_t (*clock_ns)(const void *clock),
-                      const void *clock);
+                      const void *clock, const mend_mutex *guard);
 
 /* From now on the listener hears these kinds, each a bit, as long as the heap lives. */
 void mend_events_listen(mend_events *events, mend_listener *listener, uint32_t kinds);
