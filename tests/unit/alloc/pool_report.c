@@ -57,6 +57,23 @@ KIT_EACH(pool_report, of_a_range_tells_what_would_fit, int, is_captured, 2,
     EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
+/* The gap before the committed page is below what the driver counts as free, all gaps are not. */
+KIT_SET_TEST(pool_report, a_refused_gap_is_no_lack_of_the_device,
+             w->sim_config.memory_bytes = 8 * MEND_MIB)
+{
+    mend_range *range = NULL;
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_commit(range, 3 * MEND_MIB, MEND_MIB, S(0)));
+    mend_sim_set_foreign_bytes(w->sim, 0, 2 * MEND_MIB);
+    kit_fail(w, "create", 0, UINT64_MAX, 0);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 0, 8 * MEND_MIB, S(0)));
+    EXPECT_OK(mend_get_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, "The driver refuses memory that it counts as free") != NULL);
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+}
+
 KIT_SET_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give,
              w->sim_config.memory_bytes = 8 * MEND_MIB)
 {
