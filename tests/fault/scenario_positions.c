@@ -73,28 +73,9 @@ static bool fail_driver_call(sweep *s, uint64_t position)
     return well && run_fault(s, &lost, NULL);
 }
 
-static bool fail_host_allocation(sweep *s, uint64_t position, int ballast, int dry)
-{
-    s->host_positions++;
-    planned_fault fault = {FAULT_HOST, position, UINT64_MAX, 0, ballast, dry, false};
-    bool well = run_fault(s, &fault, NULL);
-    fault.count = 1;
-    return well && (s->last.failures <= 1 || run_fault(s, &fault, NULL));
-}
-
 static bool is_drawn(sweep *s, uint64_t positions, uint64_t most)
 {
     return positions <= most || mend_test_random_below(&s->random, positions) < most;
-}
-
-static bool sweep_driver_calls(sweep *s)
-{
-    scenario_positions positions = {0};
-    bool well = run_fault(s, &(planned_fault){.kind = FAULT_NONE}, &positions);
-    for (uint64_t i = 0; i < positions.driver_calls && well; i++) {
-        well = !is_drawn(s, positions.driver_calls, MOST_POSITIONS) || fail_driver_call(s, i);
-    }
-    return well;
 }
 
 /* False where the call has come to the same allocations before, of another amount of ballast. */
@@ -122,22 +103,15 @@ static bool sweep_positions(sweep *s, int ballast, int dry)
     const uint64_t count = is_new ? positions.host_allocations : 0;
     const uint64_t most = ballast > 0 ? MOST_POSITIONS_WITH_BALLAST : MOST_POSITIONS;
     for (uint64_t i = 0; i < count && well; i++) {
-        well = !is_drawn(s, count, most) || fail_host_allocation(s, i, ballast, dry);
+        if (is_drawn(s, count, most)) {
+            s->host_positions++;
+            planned_fault fault = {FAULT_HOST, i, UINT64_MAX, 0, ballast, dry, false};
+            well = run_fault(s, &fault, NULL);
+            fault.count = 1;
+            well = well && (s->last.failures <= 1 || run_fault(s, &fault, NULL));
+        }
     }
     return well;
-}
-
-/* With ever more ballast, then with one kind of records used up after the other. */
-static void sweep_host_allocations(sweep *s)
-{
-    bool is_call = s->given->kind == SCENARIO_CALL;
-    bool well = true;
-    for (int i = 0; i <= (is_call ? SCENARIO_MOST_BALLAST : 0) && well; i++) {
-        well = sweep_positions(s, i, 0);
-    }
-    for (int i = 1; i <= (is_call ? SCENARIO_DRY_SLABS : 0) && well; i++) {
-        well = sweep_positions(s, 0, i);
-    }
 }
 
 static const scenario *at(size_t index)
@@ -154,8 +128,18 @@ static void sweep_this(void)
     }
     sweep s = {.given = at(index)};
     mend_test_random_init(&s.random, mend_test_seed());
-    if (sweep_driver_calls(&s)) {
-        sweep_host_allocations(&s);
+    scenario_positions positions = {0};
+    bool well = run_fault(&s, &(planned_fault){.kind = FAULT_NONE}, &positions);
+    for (uint64_t i = 0; i < positions.driver_calls && well; i++) {
+        well = !is_drawn(&s, positions.driver_calls, MOST_POSITIONS) || fail_driver_call(&s, i);
+    }
+    /* With ever more ballast, then with one kind of records used up after the other. */
+    const bool is_call = s.given->kind == SCENARIO_CALL;
+    for (int i = 0; i <= (is_call ? SCENARIO_MOST_BALLAST : 0) && well; i++) {
+        well = sweep_positions(&s, i, 0);
+    }
+    for (int i = 1; i <= (is_call ? SCENARIO_DRY_SLABS : 0) && well; i++) {
+        well = sweep_positions(&s, 0, i);
     }
     if (getenv("MEND_TEST_FIGURES") != NULL) {
         printf("figures: %s: %llu driver positions, %llu host positions, %llu runs\n",

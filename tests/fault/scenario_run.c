@@ -23,11 +23,6 @@ static void shape_world(mend_world *world, const scenario *given, bool has_bytes
     world->sim_config.fabric = given->has_fabric ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
 }
 
-static bool makes_first_pool(const scenario *given)
-{
-    return given->kind == SCENARIO_CREATE && given->setup_count == 0;
-}
-
 static bool open_scene(scene *s)
 {
     mend_world *world = &s->run.world;
@@ -41,7 +36,8 @@ static bool open_scene(scene *s)
         return false;
     }
     world->pool_config.driver = s->traced;
-    if (!makes_first_pool(s->given) && !mend_world_open_pool(world, s->traced)) {
+    const bool makes_first_pool = s->given->kind == SCENARIO_CREATE && s->given->setup_count == 0;
+    if (!makes_first_pool && !mend_world_open_pool(world, s->traced)) {
         mend_traced_driver_destroy(s->traced);
         return false;
     }
@@ -55,33 +51,6 @@ static void step(scene *s, const operation *op)
     EXPECT_RESULT(MEND_OK, result);
     if (result == MEND_OK) {
         story_use(&s->run, op);
-    }
-}
-
-static bool has_holes(const planned_fault *fault)
-{
-    return fault->ballast > SCENARIO_BALLAST_BLOCKS;
-}
-
-/* Small blocks: one more each time. Then pairs of them, of which one is to be a hole. */
-static void lay_ballast(scene *s)
-{
-    bool pairs = has_holes(s->fault);
-    int count = pairs ? s->fault->ballast - SCENARIO_BALLAST_BLOCKS : s->fault->ballast;
-    for (int i = 0; i < count; i++) {
-        if (pairs) {
-            step(s, &(operation){ALLOC, STORY_SLOTS - 1 - i, 0, 512});
-        }
-        step(s, &(operation){ALLOC, STORY_SLOTS / 2 - 1 - i, 0, 512});
-    }
-}
-
-/* The holes come last, for it is frees alone that use up the records of free memory. */
-static void pierce_ballast(scene *s)
-{
-    int count = has_holes(s->fault) ? s->fault->ballast - SCENARIO_BALLAST_BLOCKS : 0;
-    for (int i = 0; i < count; i++) {
-        step(s, &(operation){FREE, STORY_SLOTS - 1 - i, 0, 0});
     }
 }
 
@@ -142,30 +111,17 @@ static mend_slab *slab_to_dry(const scene *s)
     return slabs[s->fault->dry - 1];
 }
 
-/* All that is in reserve belongs to others, so that the call must ask the host for each record. */
-static void withhold_records(scene *s)
-{
-    if (s->fault->dry != 0) {
-        mend_slab *slab = slab_to_dry(s);
-        s->withheld = slab->free_count - slab->promised_count;
-        slab->promised_count += s->withheld;
-    }
-}
-
-static void give_records_back(scene *s)
-{
-    if (s->fault->dry != 0) {
-        mend_slab_end_promise(slab_to_dry(s), s->withheld);
-    }
-}
-
 static void call_with_fault(scene *s, scenario_positions *positions)
 {
     s->run.released_bytes = SCENE_UNTOUCHED;
     s->before = observe(s);
     uint64_t first_call = mend_sim_call_count(s->run.world.sim);
     plant_fault(s);
-    withhold_records(s);
+    mend_slab *dry = s->fault->dry != 0 ? slab_to_dry(s) : NULL;
+    if (dry != NULL) { /* all in reserve is others': the call must ask the host for each record */
+        s->withheld = dry->free_count - dry->promised_count;
+        dry->promised_count += s->withheld;
+    }
     mend_test_call call;
     (void)mend_fail(MEND_ERROR_INTERNAL, "an error from before the call in question");
     mend_test_begin_call(&call);
@@ -176,7 +132,9 @@ static void call_with_fault(scene *s, scenario_positions *positions)
     mend_test_trace_host_memory(false);
     mend_test_heal_host_memory();
     mend_test_end_call(&call, s->result, "mend_(call in question)", __FILE__, __LINE__);
-    give_records_back(s);
+    if (dry != NULL) {
+        mend_slab_end_promise(dry, s->withheld);
+    }
     mend_sim_clear_faults(s->run.world.sim);
     if (positions != NULL) {
         positions->ends_as_told = s->result == s->given->way.result;
@@ -196,15 +154,6 @@ static void check_world(scene *s)
     }
 }
 
-/* Blocks that a compaction could not map again come back with the next one. */
-static void map_again(scene *s)
-{
-    if (s->run.world.pool != NULL && s->after.stats.unmapped_blocks > 0) {
-        EXPECT_RESULT(MEND_OK, mend_compact(s->run.world.pool, NULL, NULL));
-        EXPECT_U64_EQ(0, mend_world_stats(&s->run.world).unmapped_blocks);
-    }
-}
-
 /* The same call without the fault, if it failed. Then its block is used. */
 static void call_again(scene *s)
 {
@@ -219,15 +168,6 @@ static void call_again(scene *s)
     }
     mend_sim_advance(s->run.world.sim, 1000);
     check_world(s);
-}
-
-/* A pool that was just made serves, and ends. */
-static void use_created(scene *s)
-{
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, mend_alloc(s->created, 5000, s->run.streams[0], &pointer));
-    EXPECT_RESULT(MEND_OK, mend_free(s->created, pointer, s->run.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->created));
 }
 
 /* Everything can be freed and released. */
@@ -273,17 +213,6 @@ static void free_all(scene *s)
     EXPECT_U64_EQ(0, mend_world_stats(&s->run.world).range_address_bytes);
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, 5000, s->run.streams[0], &pointer));
     mend_world_check(&s->run.world);
-}
-
-static void end_well(scene *s)
-{
-    if (s->created != NULL) {
-        use_created(s);
-    }
-    if (s->run.world.pool != NULL) {
-        free_all(s);
-    }
-    story_end(&s->run);
 }
 
 static void end_destroyed(scene *s)
@@ -337,25 +266,6 @@ static void end_lost(scene *s)
     end_destroyed(s);
 }
 
-static uint64_t count_failures(const scene *s)
-{
-    uint64_t failures = mend_test_failed_host_allocations();
-    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
-        failures += scene_failures(s, (mend_driver_call)i);
-    }
-    return failures;
-}
-
-static uint64_t outcome_of(const scene *s)
-{
-    uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING, &s->result, sizeof(s->result));
-    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
-        hash = mend_hash(hash, &s->after.calls.call[i].calls, sizeof(uint64_t));
-        hash = mend_hash(hash, &s->after.calls.call[i].failures, sizeof(uint64_t));
-    }
-    return hash;
-}
-
 scenario_end scenario_run(const scenario *given, const planned_fault *fault,
                           scenario_positions *positions)
 {
@@ -364,14 +274,31 @@ scenario_end scenario_run(const scenario *given, const planned_fault *fault,
     if (!open_scene(&s)) {
         return (scenario_end){0};
     }
-    lay_ballast(&s);
+    /* Small blocks: one more each time. Then pairs of them, of which one is to be a hole. The holes
+     * come last, for it is frees alone that use up the records of free memory. */
+    const bool pairs = fault->ballast > SCENARIO_BALLAST_BLOCKS;
+    const int count = pairs ? fault->ballast - SCENARIO_BALLAST_BLOCKS : fault->ballast;
+    for (int i = 0; i < count; i++) {
+        if (pairs) {
+            step(&s, &(operation){ALLOC, STORY_SLOTS - 1 - i, 0, 512});
+        }
+        step(&s, &(operation){ALLOC, STORY_SLOTS / 2 - 1 - i, 0, 512});
+    }
     for (size_t i = 0; i < given->setup_count; i++) {
         step(&s, &given->setup[i]);
     }
-    pierce_ballast(&s);
+    for (int i = 0; i < count && pairs; i++) {
+        step(&s, &(operation){FREE, STORY_SLOTS - 1 - i, 0, 0});
+    }
     check_world(&s);
     call_with_fault(&s, positions);
-    const scenario_end end = {count_failures(&s), outcome_of(&s)};
+    scenario_end end = {mend_test_failed_host_allocations(),
+                        mend_hash(MEND_HASH_OF_NOTHING, &s.result, sizeof(s.result))};
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        end.failures += scene_failures(&s, (mend_driver_call)i);
+        end.outcome = mend_hash(end.outcome, &s.after.calls.call[i].calls, sizeof(uint64_t));
+        end.outcome = mend_hash(end.outcome, &s.after.calls.call[i].failures, sizeof(uint64_t));
+    }
     if (fault->kind == FAULT_NONE && fault->ballast == 0 && fault->dry == 0 &&
         given->kind == SCENARIO_CALL) {
         scene_check_way(&s);
@@ -386,10 +313,23 @@ scenario_end scenario_run(const scenario *given, const planned_fault *fault,
     } else if (fault->kind == FAULT_LOST) {
         end_lost(&s);
     } else {
-        map_again(&s);
+        mend_pool *pool = s.run.world.pool;
+        if (pool != NULL && s.after.stats.unmapped_blocks > 0) { /* they come back with the next */
+            EXPECT_RESULT(MEND_OK, mend_compact(pool, NULL, NULL));
+            EXPECT_U64_EQ(0, mend_world_stats(&s.run.world).unmapped_blocks);
+        }
         check_world(&s);
         call_again(&s);
-        end_well(&s);
+        if (s.created != NULL) { /* it serves, and ends */
+            void *pointer;
+            EXPECT_RESULT(MEND_OK, mend_alloc(s.created, 5000, s.run.streams[0], &pointer));
+            EXPECT_RESULT(MEND_OK, mend_free(s.created, pointer, s.run.streams[0]));
+            EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.created));
+        }
+        if (s.run.world.pool != NULL) {
+            free_all(&s);
+        }
+        story_end(&s.run);
     }
     mend_traced_driver_destroy(s.traced);
     return end;

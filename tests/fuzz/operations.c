@@ -43,21 +43,6 @@ static const struct {
 #undef PLACE
 };
 
-static uint32_t *field_of(trial_config *config, size_t place)
-{
-    return (uint32_t *)(void *)((char *)config + places[place].offset);
-}
-
-static void read_place(const uint8_t *bytes, trial_config *config)
-{
-    *config = trial_config_default;
-    for (size_t i = 0; i < FUZZ_PLACE_BYTES; i++) {
-        *field_of(config, i) = places[i].values[bytes[i] % places[i].count];
-    }
-    /* Bytes need host memory. */
-    config->content = config->device_pages * config->page_kib <= 4096 ? config->content : 0;
-}
-
 static void explain(const trial_config *config, const operation *ops, size_t count,
                     const trial_outcome *found)
 {
@@ -80,8 +65,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < FUZZ_PLACE_BYTES) {
         return -1;
     }
-    trial_config config;
-    read_place(data, &config);
+    trial_config config = trial_config_default;
+    for (size_t i = 0; i < FUZZ_PLACE_BYTES; i++) {
+        uint32_t *field = (uint32_t *)(void *)((char *)&config + places[i].offset);
+        *field = places[i].values[data[i] % places[i].count];
+    }
+    /* Bytes need host memory. */
+    config.content = config.device_pages * config.page_kib <= 4096 ? config.content : 0;
     size_t count = 0;
     const uint8_t *at = data + FUZZ_PLACE_BYTES;
     for (size_t left = size - FUZZ_PLACE_BYTES;

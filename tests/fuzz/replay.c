@@ -31,25 +31,6 @@ static bool is_long(const mend_trace *trace)
     return trace->event_count > MOST_EVENTS || (bytes >= long_bytes && !is_refused);
 }
 
-static mend_replay_options options_of(const uint8_t *choices)
-{
-    static const uint64_t lags[] = {64, 0, 1, 1000000000};
-    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
-    options.lag_events = lags[choices[CHOICE_LAG] % 4];
-    options.sample_limit = 16;
-    return options;
-}
-
-static mend_capacity capacity_of(uint8_t choice)
-{
-    static const char *const texts[] = {
-        "unlimited", "1.05x", "fit",  "64MiB",      "1GiB", "80GiB",  "1x", "1",
-        "1000000x",  "0.5x",  "2TiB", "4000000TiB", "3B",   "1.001x", "2x", "300MiB"};
-    mend_capacity capacity = {.kind = MEND_CAPACITY_UNLIMITED};
-    FUZZ_CHECK(mend_parse_capacity(texts[choice % 16], &capacity), "%s", texts[choice % 16]);
-    return capacity;
-}
-
 /* In JSON and in words, to nowhere. */
 static void print(const mend_replay_row *row)
 {
@@ -69,7 +50,12 @@ static void run(const mend_trace *trace, const uint8_t *choices, const mend_repl
                                            "caching:gc80", "expandable", "caching:2.13",
                                            "rmm-pool",     "rmm-arena"};
     const char *policy = policies[choices[CHOICE_POLICY] % (sizeof(policies) / sizeof(*policies))];
-    mend_capacity capacity = capacity_of(choices[CHOICE_CAPACITY]);
+    static const char *const texts[] = {
+        "unlimited", "1.05x", "fit",  "64MiB",      "1GiB", "80GiB",  "1x", "1",
+        "1000000x",  "0.5x",  "2TiB", "4000000TiB", "3B",   "1.001x", "2x", "300MiB"};
+    mend_capacity capacity = {.kind = MEND_CAPACITY_UNLIMITED};
+    const char *text = texts[choices[CHOICE_CAPACITY] % 16];
+    FUZZ_CHECK(mend_parse_capacity(text, &capacity), "%s", text);
     mend_replay_result result;
     mend_result outcome = mend_replay_run(trace, policy, &capacity, options, &result);
     if (outcome != MEND_OK) {
@@ -93,7 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *text = data + CHOICES;
     const uint8_t *text_end = data + size;
     const uint8_t *zero = memchr(text, 0, size - CHOICES);
-    mend_replay_options options = options_of(data);
+    static const uint64_t lags[] = {64, 0, 1, 1000000000};
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    options.lag_events = lags[data[CHOICE_LAG] % 4];
+    options.sample_limit = 16;
     mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     if (zero != NULL) {
         if (mend_costs_read(fuzz_file(1, zero + 1, (size_t)(text_end - zero - 1)), &prices) ==

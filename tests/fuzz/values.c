@@ -21,20 +21,13 @@ static size_t count_of(mend_value value)
     }
 }
 
-static void check_text(mend_value text)
-{
-    FUZZ_CHECK(strlen(text.text) <= MEND_VALUE_TEXT_BYTES, "a text of %zu bytes",
-               strlen(text.text));
-}
-
 /* Each list says a depth that is less than that of each list that holds it: so none holds itself.
  * `most` bounds the walk where lists come again and again. */
 static void check_value(mend_value value, size_t *most)
 {
     FUZZ_CHECK(value.kind != MEND_VALUE_ABSENT, "no value");
-    if (value.kind == MEND_VALUE_TEXT) {
-        check_text(value);
-    }
+    FUZZ_CHECK(value.kind != MEND_VALUE_TEXT || strlen(value.text) <= MEND_VALUE_TEXT_BYTES,
+               "a text of %zu bytes", strlen(value.text));
     for (size_t i = 0; i < count_of(value) && *most > 0; i++) {
         mend_value item = value.items->values[i];
         --*most;

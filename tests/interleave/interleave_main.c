@@ -45,16 +45,6 @@ typedef struct tally {
     uint64_t findings;
 } tally;
 
-static void count(tally *t, const program_outcome *outcome)
-{
-    t->schedules++;
-    t->points += outcome->schedule.points;
-    t->switches += outcome->schedule.switches;
-    t->allocations += outcome->allocations;
-    t->refused += outcome->refused;
-    t->findings += outcome->finding[0] != '\0';
-}
-
 static int run_for(const options *o)
 {
     static program_outcome outcome;
@@ -67,7 +57,12 @@ static int run_for(const options *o)
         for (int i = 0; i < scene_count(); i++) {
             if (o->scene < 0 || o->scene == i) {
                 scene_run(i, seed, NULL, &outcome);
-                count(&t, &outcome);
+                t.schedules++;
+                t.points += outcome.schedule.points;
+                t.switches += outcome.schedule.switches;
+                t.allocations += outcome.allocations;
+                t.refused += outcome.refused;
+                t.findings += outcome.finding[0] != '\0';
             }
         }
         seed++;

@@ -327,14 +327,6 @@ static void forget_own_in(arena *a, mend_pool *pool, const program_op *op)
 }
 IN_A_POOL(forget_own)
 
-static mend_result alloc_named(mend_pool *pool, mend_graph_pool *graph_pool, mend_stream stream,
-                               uint64_t bytes, void **block)
-{
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.graph_pool = graph_pool;
-    return mend_alloc_with(pool, bytes, stream, &options, block);
-}
-
 /* Whether just these blocks are live in the graph pool. */
 static bool has_blocks(mend_graph_pool *graph_pool, const mend_graph_pool_block *blocks,
                        size_t count)
@@ -360,7 +352,9 @@ static void restore_blocks(arena *a, mend_pool *pool, mend_graph_pool *graph_poo
     size_t count = 0;
     void *block = NULL;
     for (int i = 0; i < 2; i++) {
-        mend_result result = alloc_named(pool, graph_pool, stream, op->bytes, &block);
+        mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+        options.graph_pool = graph_pool;
+        mend_result result = mend_alloc_with(pool, op->bytes, stream, &options, &block);
         arena_expect(a, "alloc_with", result, result == MEND_ERROR_OUT_OF_MEMORY);
     }
     arena_expect(

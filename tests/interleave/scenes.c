@@ -251,16 +251,6 @@ void scene_draw(int scene_number, uint64_t seed, program *p, schedule_plan *plan
     draw_plan(&random, plan);
 }
 
-static void print_plan(FILE *out, const schedule_plan *plan)
-{
-    if (plan->policy == SCHEDULE_RANDOM) {
-        fprintf(out, "at random, a thread goes on %u times of 16", plan->stay);
-    } else {
-        fprintf(out, "by priorities, %u changes in %u points", plan->changes, plan->horizon);
-    }
-    fprintf(out, "%s\n", plan->wakes_for_none ? ", waits end for nothing" : "");
-}
-
 /* Leaves out needless operations, one after the other, under the same plan. */
 static void shrink_list(program *p, program_list *list, const schedule_plan *plan,
                         program_outcome *outcome)
@@ -308,7 +298,12 @@ bool scene_run(int scene_number, uint64_t seed, FILE *trace, program_outcome *ou
             shrink(&p, &plan);
         }
         program_print(stderr, &p);
-        print_plan(stderr, &plan);
+        if (plan.policy == SCHEDULE_RANDOM) {
+            fprintf(stderr, "at random, a thread goes on %u times of 16", plan.stay);
+        } else {
+            fprintf(stderr, "by priorities, %u changes in %u points", plan.changes, plan.horizon);
+        }
+        fprintf(stderr, "%s\n", plan.wakes_for_none ? ", waits end for nothing" : "");
     }
     return is_fine;
 }

@@ -136,14 +136,6 @@ static int collect(run *r, thread *current, thread *able[SCHEDULE_THREADS])
     return count;
 }
 
-static int choose_at_random(run *r, int count, bool is_current_able)
-{
-    if (is_current_able && mend_test_random_below(&r->random, STAY_OF) < r->schedule->plan.stay) {
-        return 0;
-    }
-    return (int)mend_test_random_below(&r->random, (uint64_t)count);
-}
-
 static int choose_by_priority(run *r, thread *current, thread *const able[], int count)
 {
     for (uint32_t i = 0; i < r->schedule->plan.changes; i++) {
@@ -169,7 +161,9 @@ static int choose(run *r, thread *current, thread *const able[], int count)
         return 0;
     }
     if (plan->policy == SCHEDULE_RANDOM) {
-        return choose_at_random(r, count, is_current_able);
+        const bool stays =
+            is_current_able && mend_test_random_below(&r->random, STAY_OF) < plan->stay;
+        return stays ? 0 : (int)mend_test_random_below(&r->random, (uint64_t)count);
     }
     size_t at = r->prefix_used++;
     return at < plan->prefix_count && plan->prefix[at] < count ? plan->prefix[at] : 0;
@@ -198,16 +192,6 @@ static void note(run *r, const thread *current, thread *const able[], int count,
     }
 }
 
-static void wake_for_none(run *r)
-{
-    for (int i = 0; i < r->count; i++) {
-        if (r->threads[i].state == AWAITS_CONDITION &&
-            mend_test_random_below(&r->random, WAKE_FOR_NONE_OF) == 0) {
-            r->threads[i].state = WANTS_LOCK;
-        }
-    }
-}
-
 static thread *decide(run *r, thread *current)
 {
     thread *able[SCHEDULE_THREADS];
@@ -218,8 +202,11 @@ static thread *decide(run *r, thread *current)
     if (r->outcome->points >= MOST_POINTS) {
         give_up(r, "No end");
     }
-    if (r->schedule->plan.wakes_for_none) {
-        wake_for_none(r);
+    for (int i = 0; i < r->count && r->schedule->plan.wakes_for_none; i++) {
+        if (r->threads[i].state == AWAITS_CONDITION &&
+            mend_test_random_below(&r->random, WAKE_FOR_NONE_OF) == 0) {
+            r->threads[i].state = WANTS_LOCK;
+        }
     }
     int chosen = choose(r, current, able, count);
     note(r, current, able, count, chosen);

@@ -100,15 +100,6 @@ static void refuse_ranges(trial *t, mend_pool *pool, mend_stream stream)
     trial_claim(t, TRIAL_RESULT, range == NULL, "a refused call touched its output");
 }
 
-static void refuse_sleep_and_views(trial *t, mend_pool *pool)
-{
-    REFUSED(mend_sleep(NULL, NULL, NULL));
-    REFUSED(mend_sleep(pool, &CUT(mend_sleep_options), NULL));
-    REFUSED(mend_wake(NULL, NULL, 0, NULL));
-    REFUSED(mend_wake(pool, NULL, 1, NULL));
-    REFUSED(mend_prepare_checkpoint(NULL, NULL));
-}
-
 /* Fields of a configuration that are impossible, beside those of pool_misuse. */
 #define WRONG_FIELDS(X)                                                                            \
     X(capture_checks, 2)                                                                           \
@@ -192,7 +183,11 @@ void trial_refuse_arguments(trial *t, uint8_t which)
     refuse_blocks(t, pool, stream);
     refuse_memory(t, pool, stream);
     refuse_graph_pools_and_shares(t, pool, stream);
-    refuse_sleep_and_views(t, pool);
+    REFUSED(mend_sleep(NULL, NULL, NULL));
+    REFUSED(mend_sleep(pool, &CUT(mend_sleep_options), NULL));
+    REFUSED(mend_wake(NULL, NULL, 0, NULL));
+    REFUSED(mend_wake(pool, NULL, 1, NULL));
+    REFUSED(mend_prepare_checkpoint(NULL, NULL));
     refuse_pools(t);
     if (!trial_passes_all(t)) { /* else nothing else is looked at */
         refuse_ranges(t, pool, stream);

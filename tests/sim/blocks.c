@@ -89,24 +89,12 @@ void trial_count_alloc(trial *t, const trial_block *block)
     count_alloc_in_zone(&pool->zones[block->zone], block);
 }
 
-/* Hooks without a stream ask for memory that any stream may use, and so do queries of available
- * memory. The pool hears of its streams only later, so that it is no program that tells of all, and
- * captures, for which the streams that are used must be named, are not under way. */
-static bool may_be_for_any(const trial *t, const operation *op)
-{
-    bool is_quiet = t->captures == 0;
-    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
-        is_quiet = is_quiet && (t->graph_pools[i].graph_pool == NULL || !t->graph_pools[i].begun);
-    }
-    return (t->config.hooks || op->kind == OP_ROOM) && is_quiet;
-}
-
 /* The stream that asks, or none, and the call in its thread. */
 static mend_result call_for(trial *t, const operation *op, trial_call *call)
 {
     int stream = op->stream % t->stream_count;
-    bool is_for_any =
-        call->pool == 0 && call->graph_pool == NULL && op->thread == 3 && may_be_for_any(t, op);
+    bool is_for_any = call->pool == 0 && call->graph_pool == NULL && op->thread == 3 &&
+                      (t->config.hooks || op->kind == OP_ROOM) && trial_may_name_no_stream(t);
     call->at = stream;
     call->stream = is_for_any ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
     return trial_call_pool(t, trial_thread_of(t, stream, op->thread), call);
@@ -223,13 +211,6 @@ void trial_borrow_beside(trial *t)
     }
 }
 
-/* A request that would fit calls the callbacks too if the pool would grow above its soft limit.
- * They change what there is, so the result says nothing about the memory before. */
-static bool changes_room(trial *t, int pool, uint64_t calls_before)
-{
-    return t->has_soft_limit && trial_stats(t, pool).pressure_calls > calls_before;
-}
-
 static void free_at_once(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
@@ -337,7 +318,10 @@ bool trial_ask_room(trial *t, const operation *op)
         return true;
     }
     mend_result result = take_block(t, op, &call);
-    if (!call.faulty && !changes_room(t, 0, calls_before)) {
+    /* A request that would fit calls the callbacks too if the pool would grow above its soft limit.
+     * They change what there is, so the result says nothing about the memory before. */
+    const bool is_changed = t->has_soft_limit && trial_stats(t, 0).pressure_calls > calls_before;
+    if (!call.faulty && !is_changed) {
         trial_check_room(t, &ask, &call, result == MEND_OK && efforts(t, 0) == before);
     }
     if (result == MEND_OK) {

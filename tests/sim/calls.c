@@ -128,18 +128,6 @@ static bool names_a_spoilt_capture(const trial *t, const trial_call *call)
     return t->config.vanish && is_named;
 }
 
-/* An import finds no addresses, or the driver no memory for its mappings. */
-static bool lacks_memory_or_addresses(const trial *t)
-{
-    return t->faults_stand || t->config.address_devices != 0;
-}
-
-/* A wake waits for the context after a call whose copies may still run. */
-static bool waits_for_copies(const trial *t, const trial_call *call)
-{
-    return call->kind == CALL_WAKE && t->pools[call->pool].pool->heap.retire.copies.epoch != 0;
-}
-
 /* Answers that only something planted explains. */
 static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 {
@@ -167,7 +155,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->kind == CALL_ALLOC || call->kind == CALL_WAKE ||
                call->kind == CALL_PREPARE_CHECKPOINT ||
                trial_may_answer_range(t, call, may_know_a_capture(t)) ||
-               (trial_is_import(call) && lacks_memory_or_addresses(t));
+               /* An import finds no addresses, or the driver no memory for its mappings. */
+               (trial_is_import(call) && (t->faults_stand || t->config.address_devices != 0));
     case MEND_ERROR_PINNED:
         return trial_may_answer_asleep(t, call) || trial_may_answer_range(t, call, false);
     case MEND_ERROR_CAPTURING:
@@ -175,7 +164,10 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
             (call->kind >= CALL_COMMIT && call->kind <= CALL_RANGE_DESTROY)) {
             return names_a_spoilt_capture(t, call);
         }
-        return (call->kind == CALL_COMPACT || waits_for_copies(t, call) ||
+        /* A wake waits for the context after a call whose copies may still run. */
+        return (call->kind == CALL_COMPACT ||
+                (call->kind == CALL_WAKE &&
+                 t->pools[call->pool].pool->heap.retire.copies.epoch != 0) ||
                 call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
                 call->kind == CALL_PREPARE_CHECKPOINT ||
                 (call->kind == CALL_TRIM && call->waits)) &&
@@ -338,13 +330,6 @@ static void check_given(trial *t, const trial_call *call)
                 call->message);
 }
 
-static void check_lack(trial *t, const trial_call *call, const held *before)
-{
-    t->had_others |= before->imported_bytes > 0;
-    check_failed(t, call, before);
-    check_given(t, call);
-}
-
 static void check_remains(trial *t, const trial_call *call)
 {
     mend_heap *heap = &t->pools[call->pool].pool->heap;
@@ -355,15 +340,6 @@ static void check_remains(trial *t, const trial_call *call)
     if (t->calling_kind == CALL_NONE) {
         trial_check_locks(t, call->pool);
     }
-}
-
-/* Memory that a request may count on. */
-static uint64_t room_for(trial *t, const trial_call *call)
-{
-    const uint64_t room_bytes = trial_room(t, call->pool);
-    return trial_makes_chunks(call)
-               ? mend_min_u64(room_bytes, trial_room_with_peer_pools(t, call->pool, true))
-               : room_bytes;
 }
 
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
@@ -393,7 +369,11 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
     bool is_checked = is_request && outer_kind == CALL_NONE && !trial_is_faulty(t);
-    call->room_bytes = is_checked ? room_for(t, call) : 0;
+    call->room_bytes = is_checked ? trial_room(t, call->pool) : 0;
+    if (is_checked && trial_makes_chunks(call)) {
+        call->room_bytes =
+            mend_min_u64(call->room_bytes, trial_room_with_peer_pools(t, call->pool, true));
+    }
     call->makes_none = is_checked && !trial_can_make_chunks(t, call->pool);
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
@@ -407,7 +387,9 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     call->faulty = call->faulty || t->disturbed || t->refused;
     t->may_unmap |= trial_may_remap(call) && call->faulty;
     check_remains(t, call);
-    check_lack(t, call, &before_it);
+    t->had_others |= before_it.imported_bytes > 0;
+    check_failed(t, call, &before_it);
+    check_given(t, call);
     check_lost(t, call);
     bool is_full = is_request && call->result == MEND_ERROR_OUT_OF_MEMORY;
     t->pools[call->pool].out_of_memory += is_full && !t->refused;

@@ -104,8 +104,7 @@ static void enter_pages(trial *t, const trial_call *call)
     }
 }
 
-/* The pool hears of streams that use the pages later only, if at all. */
-static bool may_name_no_stream(const trial *t)
+bool trial_may_name_no_stream(const trial *t)
 {
     bool may = t->captures == 0;
     for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
@@ -200,7 +199,7 @@ bool trial_commit(trial *t, const operation *op)
     if (all_missing(t, &call, true) > free_slots) {
         return false;
     }
-    call.stream = op->amount % 16 == 15 && may_name_no_stream(t)
+    call.stream = op->amount % 16 == 15 && trial_may_name_no_stream(t)
                       ? MEND_NO_STREAM
                       : trial_handle(t, stream, op->amount & 2);
     const mend_result result = trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call);

@@ -82,11 +82,6 @@ void trial_perform_on_device(trial_call *call)
     }
 }
 
-static bool goes_through_the_table(trial_call_kind kind)
-{
-    return kind == CALL_SYNCHRONIZE || kind == CALL_MARK || kind == CALL_WAIT;
-}
-
 bool trial_call_device(trial *t, int thread, trial_call *call)
 {
     call->trial = t;
@@ -94,8 +89,9 @@ bool trial_call_device(trial *t, int thread, trial_call *call)
     if (call->result == MEND_OK) {
         return true;
     }
-    bool explained = t->may_be_lost || t->stopped ||
-                     (t->faults_stand && goes_through_the_table(call->kind)) ||
+    const bool is_of_table =
+        call->kind == CALL_SYNCHRONIZE || call->kind == CALL_MARK || call->kind == CALL_WAIT;
+    bool explained = t->may_be_lost || t->stopped || (t->faults_stand && is_of_table) ||
                      (call->kind == CALL_END_CAPTURE && call->result == MEND_ERROR_DRIVER);
     trial_claim(t, TRIAL_RESULT, explained, "call %d of the device: %s; %s", (int)call->kind,
                 mend_result_name(call->result), t->violation);

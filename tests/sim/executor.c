@@ -139,15 +139,6 @@ static bool open_device(trial *t)
     return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "no traced driver");
 }
 
-/* A pool on the other device, which lets the two use each other's memory. */
-static bool open_neighbour(trial *t, mend_pool_config config)
-{
-    config.device = 1;
-    mend_result result = mend_pool_create(&config, &t->neighbour);
-    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a pool of the other device: %s",
-                       mend_result_name(result));
-}
-
 static bool open_pools(trial *t)
 {
     const trial_config *config = &t->config;
@@ -202,9 +193,15 @@ static bool open_pools(trial *t)
             trial_expect(t, "mend_enable_peer", MEND_OK, mend_enable_peer(pool->pool, device));
         }
     }
-    bool all = !config->foreign || config->neighbour != 1 || open_neighbour(t, pool_config);
+    mend_result result = MEND_OK;
+    if (config->foreign &&
+        config->neighbour == 1) { /* which lets the two use each other's memory */
+        pool_config.device = 1;
+        result = mend_pool_create(&pool_config, &t->neighbour);
+    }
     unsetenv("MEND_CONF");
-    return all;
+    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a pool of the other device: %s",
+                       mend_result_name(result));
 }
 
 static void close_world(trial *t)

@@ -147,13 +147,6 @@ typedef struct palette {
     uint32_t written;        /* so many blocks to one that is not, when it is made */
 } palette;
 
-static void add_kind(palette *p, uint8_t kind, uint32_t weight)
-{
-    for (uint32_t i = 0; i < weight && p->kind_count < sizeof(p->kinds); i++) {
-        p->kinds[p->kind_count++] = kind;
-    }
-}
-
 static void draw_palette(trial_random *r, const trial_config *config, palette *p)
 {
     *p = (palette){.slots = PICK(r, 3, 8, 16, 48),
@@ -167,7 +160,10 @@ static void draw_palette(trial_random *r, const trial_config *config, palette *p
             uint8_t kind = families[i].kinds[k].kind;
             bool is_possible = kind != OP_SIBLING_ALLOC || config->peer_pool;
             uint32_t weight = families[i].kinds[k].weight * (i == 0 ? 2 : scale) / 2u;
-            add_kind(p, kind, is_possible && families[i].kinds[k].weight ? weight + 1 : 0);
+            weight = is_possible && families[i].kinds[k].weight ? weight + 1 : 0;
+            while (weight-- > 0 && p->kind_count < sizeof(p->kinds)) {
+                p->kinds[p->kind_count++] = kind;
+            }
         }
     }
     p->size_count = 1 + trial_random_below(r, 6);

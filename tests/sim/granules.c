@@ -90,20 +90,16 @@ static size_t add_block(trial *t, const trial_block *block, stretch *list, size_
     return count;
 }
 
-/* A block that was to be in one chunk is, by the driver's calls. */
-static void check_in_one_chunk(trial *t, const trial_block *block)
-{
-    const trial_mapping *map = map_at(&t->witness, block->address);
-    trial_claim(t, TRIAL_RULE,
-                map != NULL && block->size_bytes <= map->address + map->size_bytes - block->address,
-                "the block at 0x%llx does not lie in one chunk", LLU(block->address));
-}
-
 void trial_check_granules(trial *t)
 {
     for (int i = 0; i < TRIAL_BLOCKS && !t->witness.lost_maps && !t->stopped; i++) {
-        if (t->blocks[i].live && t->blocks[i].in_one_chunk) {
-            check_in_one_chunk(t, &t->blocks[i]);
+        const trial_block *block = &t->blocks[i];
+        if (block->live && block->in_one_chunk) { /* it is, by the driver's calls */
+            const trial_mapping *map = map_at(&t->witness, block->address);
+            trial_claim(t, TRIAL_RULE,
+                        map != NULL &&
+                            block->size_bytes <= map->address + map->size_bytes - block->address,
+                        "the block at 0x%llx does not lie in one chunk", LLU(block->address));
         }
     }
     stretch list[WITNESS_MAPS];

@@ -172,20 +172,15 @@ static bool release_graph_pool(trial *t, const operation *op)
     return true;
 }
 
-/* A graph pool is begun or ended once. */
-static void repeat(trial *t, const trial_graph_pool *graph_pool)
+bool trial_graph_pool_operation(trial *t, const operation *op)
 {
+    const trial_graph_pool *graph_pool = &t->graph_pools[op->slot % TRIAL_GRAPH_POOLS];
     const mend_stream stream = trial_handle(t, 0, false);
     if (graph_pool->graph_pool != NULL && !trial_is_faulty(t)) {
         trial_expect(t, "a graph pool begun, or ended, twice", MEND_ERROR_INVALID_ARGUMENT,
                      graph_pool->begun ? mend_graph_pool_begin(graph_pool->graph_pool, stream)
                                        : mend_graph_pool_end(graph_pool->graph_pool));
     }
-}
-
-bool trial_graph_pool_operation(trial *t, const operation *op)
-{
-    repeat(t, &t->graph_pools[op->slot % TRIAL_GRAPH_POOLS]);
     switch (op->kind) {
     case OP_GRAPH_POOL_CREATE:
         return create_graph_pool(t, op);

@@ -10,17 +10,13 @@
 #include "tests/sim/trial.h"
 #include "tests/support/recording.h"
 
-/* A ring that loses events, or holds all of a few steps. */
-static uint64_t capacity_of(const operation *op)
-{
-    return op->size % 4 == 0 ? 0 : (uint64_t)op->size << (op->amount % 6);
-}
-
 bool trial_set_history(trial *t, const operation *op)
 {
     int number = op->slot % t->pool_count;
     trial_pool *pool = &t->pools[number];
-    trial_call call = {.kind = CALL_HISTORY, .pool = number, .size_bytes = capacity_of(op)};
+    /* A ring that loses events, or holds all of a few steps. */
+    const uint64_t capacity = op->size % 4 == 0 ? 0 : (uint64_t)op->size << (op->amount % 6);
+    trial_call call = {.kind = CALL_HISTORY, .pool = number, .size_bytes = capacity};
     if (trial_call_pool(t, op->thread % t->turns.count, &call) != MEND_OK) {
         return true;
     }

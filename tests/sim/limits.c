@@ -101,20 +101,19 @@ bool trial_compact(trial *t, const operation *op)
     return true;
 }
 
-/* By itself the pressure is seldom high: a limit may lie a little above live memory. */
-static uint64_t limit_of(const trial *t, const operation *op, int pool)
-{
-    uint64_t part_bytes = t->device_bytes / 256;
-    uint64_t above_bytes =
-        t->pools[pool].zones[ALL_ZONES].live_bytes + part_bytes * (op->amount % 32);
-    return op->size % 2 == 0 ? part_bytes * op->amount : mend_min_u64(above_bytes, t->device_bytes);
-}
-
 /* The limit is set also where giving memory back fails. */
 bool trial_set_limit(trial *t, const operation *op)
 {
     int pool = op->slot % t->pool_count;
-    trial_call call = {.kind = CALL_SET_LIMIT, .pool = pool, .size_bytes = limit_of(t, op, pool)};
+    /* By itself the pressure is seldom high: a limit may lie a little above live memory. */
+    uint64_t part_bytes = t->device_bytes / 256;
+    uint64_t above_bytes =
+        t->pools[pool].zones[ALL_ZONES].live_bytes + part_bytes * (op->amount % 32);
+    trial_call call = {.kind = CALL_SET_LIMIT,
+                       .pool = pool,
+                       .size_bytes = op->size % 2 == 0
+                                         ? part_bytes * op->amount
+                                         : mend_min_u64(above_bytes, t->device_bytes)};
     mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     uint64_t limit = call.size_bytes == 0 ? t->device_bytes : call.size_bytes;
     if (result != MEND_ERROR_DEVICE_LOST || trial_stats(t, pool).limit_bytes == limit) {

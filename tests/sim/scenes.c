@@ -145,13 +145,6 @@ static void allocate(behind_scene *s, uint8_t kind, uint8_t slot, uint32_t sixte
                        .amount = LONG});
 }
 
-/* How many pages of the range of add_range are in the free memory of both. */
-static uint32_t pages_of(const behind_scene *s, uint32_t sixteenths)
-{
-    const uint32_t page = 1 + s->config->device_pages / 32;
-    return sixteenths * s->config->device_pages / 16 / page;
-}
-
 static void add_range(behind_scene *s, enum behind kind)
 {
     add(s, (operation){.kind = OP_RANGE_CREATE, .slot = RANGE, .size = 6, .amount = 31});
@@ -232,7 +225,10 @@ static void ask_behind(behind_scene *s, enum behind kind)
         op.kind = OP_COMMIT;
         op.slot = RANGE;
         op.size = 0;
-        op.alignment = (uint8_t)(pages_of(s, s->asked) - (kind == PAGES));
+        /* Pages of the range of add_range in the free memory of both. */
+        const uint32_t page = 1 + s->config->device_pages / 32;
+        const uint32_t pages = s->asked * s->config->device_pages / 16 / page;
+        op.alignment = (uint8_t)(pages - (kind == PAGES));
         op.amount = op.thread == 0 ? 0 : 15;
     } else if (kind == WAKES) {
         op = (operation){.kind = OP_WAKE};

@@ -310,16 +310,6 @@ static bool look(mend_follower *f, mend_pool *pool)
     return is_known;
 }
 
-/* Reads to the end, and forgets it. */
-static void skip(mend_follower *f)
-{
-    mend_history_event events[EVENTS];
-    size_t count = 1;
-    while (count > 0 && mend_history_read(f->pool, &f->cursor, events, sizeof(*events), EVENTS,
-                                          &count) == MEND_OK) {
-    }
-}
-
 static void forget(mend_follower *f)
 {
     follower_row *const rows[] = {&f->live, &f->mapped, &f->chunks, &f->pages, &f->gone};
@@ -333,7 +323,11 @@ bool mend_follower_begin(mend_follower *f, mend_pool *pool)
 {
     forget(f);
     f->pool = pool;
-    skip(f);
+    mend_history_event events[EVENTS];
+    size_t count = 1;
+    while (count > 0 && mend_history_read(f->pool, &f->cursor, events, sizeof(*events), EVENTS,
+                                          &count) == MEND_OK) {
+    }
     return look(f, pool);
 }
 

@@ -140,6 +140,7 @@ SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
     EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
     EXPECT_OK(share_token(pool, ours, &again, .size_bytes = 3 * PAGE));
     EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) != 0);
+    EXPECT_OK(mend_range_destroy(range, from->streams[0])); /* with the export */
 }
 
 MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
