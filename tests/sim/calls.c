@@ -342,6 +342,15 @@ static void check_remains(trial *t, const trial_call *call)
     }
 }
 
+/* Memory that a request may count on. */
+static uint64_t room_for(trial *t, const trial_call *call)
+{
+    const uint64_t room_bytes = trial_room(t, call->pool);
+    return trial_makes_chunks(call)
+               ? mend_min_u64(room_bytes, trial_room_with_peer_pools(t, call->pool, true))
+               : room_bytes;
+}
+
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
 {
     static char untouched;
@@ -369,11 +378,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
     bool is_checked = is_request && outer_kind == CALL_NONE && !trial_is_faulty(t);
-    call->room_bytes = is_checked ? trial_room(t, call->pool) : 0;
-    if (is_checked && trial_makes_chunks(call)) {
-        call->room_bytes =
-            mend_min_u64(call->room_bytes, trial_room_with_peer_pools(t, call->pool, true));
-    }
+    call->room_bytes = is_checked ? room_for(t, call) : 0;
     call->makes_none = is_checked && !trial_can_make_chunks(t, call->pool);
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
