@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 import torch_test
-from support import FAKES, SOURCE, TREE, ProgramTest, add_entry_point
+from support import FAKES, SOURCE, TREE, ProgramTest, add_entry_point, run
 
 
 def entry_points():
@@ -59,26 +59,53 @@ class Autoload(ProgramTest):
 
     def test_settings_without_it_are_told_at_the_end(self):
         used = "torch.cuda._lazy_init()\n"
-        said = "MEND_CONF, MEND_STACKS: no pool of Mend was in this process"
+        said = "MEND_CONF, MEND_STACKS: no memory of this process came from Mend"
         others = {"MEND_CONF": "strategy:2", "MEND_STACKS": "1MiB"}
         self.succeeds(used, stderr=said, **others)
         self.succeeds("", **others)
         self.succeeds(used + "libmend._devices.alloc(0, 4096)", **others)
         self.succeeds(used, MEND_TORCH="1", **others)
+        asked = "libmend._devices.pool(0, is_asked=False)\n"  # a pool that serves nobody
+        self.succeeds(used + asked, stderr=said, **others)
+
+    def test_calls_without_it_are_told_once_where_they_are(self):
+        """When PyTorch begins to use a GPU: until then Mend can be enabled."""
+        calls = (
+            'libmend.configure(limit="1GiB")', 'libmend.set_limit("1GiB")', "libmend.trim()",
+            "libmend.compact()", "libmend.stats()", "libmend.available()", "libmend.scopes()",
+            "libmend.reset_peak_stats()", "libmend.regions()", "libmend.prometheus()",
+            "with libmend.scope('a'): pass", "with libmend.plain(): pass",
+            "with libmend.sleep_tag('a'): pass", "with libmend.alloc_options(alignment=512): pass",
+        )
+        used = "torch.cuda._lazy_init()\n"
+        programs = [(11, f"{call}\n{call}\n{used}") for call in calls]
+        for line, program in (*programs, (12, f"{used}{calls[1]}\n{calls[1]}\n")):
+            with self.subTest(program):
+                done = run(self.prelude + program, PYTHONPATH=f"{self.site}:{TREE}:{FAKES}")
+                self.assertTrue(done.stderr.startswith(f"<string>:{line}: RuntimeW"), done.stderr)
+                self.assertEqual(done.stderr.count("Set MEND_TORCH=1"), 1, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.succeeds(calls[1])
+        self.succeeds(f"{used}libmend._devices.alloc(0, 512)\n{calls[1]}")
+        self.succeeds(f"{calls[1]}\n{used}", MEND_TORCH="1")
 
     def test_a_report_without_a_pool_says_what_to_set(self):
         self.succeeds(
             """
             import warnings
-            assert libmend.report() == (
-                "mend: no pool of Mend is in this process: PyTorch uses its own allocator. Set"
-                " MEND_TORCH=1, or call libmend.torch.enable() before the first tensor on a GPU\\n"
-            ), libmend.report()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 assert libmend.leaks() == [] and libmend.owners() == []
-            assert ["Set MEND_TORCH=1" in str(one.message) for one in caught] == [True] * 2
+            assert ["Set MEND_TORCH=1" in str(one.message) for one in caught] == [True]
             assert not libmend._devices.has_pool(0)
+            for asked in range(2):  # the second time with an empty pool
+                assert libmend.report() == (
+                    "libmend: no memory of this process comes from Mend: PyTorch uses its own"
+                    " allocator. Set MEND_TORCH=1, or call libmend.torch.enable() before the first"
+                    " tensor on a GPU\\n"
+                ), libmend.report()
+                libmend.stats()
+            torch.cuda._lazy_init()
             """
         )
 

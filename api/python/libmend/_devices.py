@@ -6,6 +6,7 @@ the interpreter's lock while they run.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import functools
@@ -14,7 +15,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from . import _library, _structures
+from . import _library, _structures, _unused
 from ._errors import Error, check
 
 # MEND_NO_STREAM: the block may be used on every stream.
@@ -135,6 +136,29 @@ def bytes_of(text: str) -> int:
     return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
 
+def device_size_of(what: str, size: object, least: int = 0) -> int:
+    """The same of a device's memory: a page at least, or 0."""
+    read = size_of(what, size, least)
+    if 0 < read < PAGE_BYTES:
+        raise ValueError(
+            f"mend: {what} is {size!r}, less than a page of 2 MiB; did you forget the unit?"
+            ' "24GiB" has one'
+        )
+    return read
+
+
+def device_size(text: str) -> int:
+    """The same of an option of a command: a size of a device."""
+    size = bytes_of(text)
+    if not 0 < size <= 1 << 44:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of a device: 24GiB is one")
+    if size < PAGE_BYTES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is less than a page of 2 MiB; did you forget the unit?"
+        )
+    return size
+
+
 def alloc(device: int, size: int, stream: int = NO_STREAM) -> int:
     """Allocates `size` bytes for use in the order of `stream`, and returns the address, or 0 for
     size 0. Without a stream, the memory is idle for every stream. Raises libmend.OutOfMemoryError
@@ -161,6 +185,7 @@ def trim(device: object = 0, keep_bytes: int | str = 0, wait: bool = False) -> i
     released."""
     released = _u64()
     kept = size_of("keep_bytes", keep_bytes)
+    _unused.note()
     mode = 1 if wait else 0  # MEND_TRIM_WAIT, MEND_TRIM_IDLE
     check(function("mend_device_trim")(index_of(device), kept, mode, ctypes.byref(released)))
     return released.value
@@ -196,6 +221,7 @@ def alloc_options(*, in_one_chunk: bool = False, alignment: int = 0) -> Iterator
 
 def set_option(field: str, value: int) -> int:
     """Sets one of the thread's mend_alloc_options, and returns its earlier value."""
+    _unused.note()
     options, call = _structures.made("mend_alloc_options"), function("mend_set_alloc_options")
     check(call(None, ctypes.byref(options)))
     before = getattr(options, field)
@@ -211,8 +237,10 @@ def current_device() -> int:
     return device.value
 
 
-def pool(device: object) -> ctypes.c_void_p:
-    """The device's default pool, created at first use."""
+def pool(device: object, is_asked: bool = True) -> ctypes.c_void_p:
+    """The device's default pool, created at first use. `is_asked`: for a call of the program."""
+    if is_asked:
+        _unused.note()
     found = _pointer()
     check(function("mend_pool_for_device")(index_of(device), ctypes.byref(found)))
     return found
@@ -245,6 +273,7 @@ def configure(**options: object) -> None:
             "libmend.configure: a pool exists already. Call it before the first allocation, or set"
             " MEND_CONF"
         )
+    _unused.note_configured()
     items = dict(item.split(":", 1) for item in _items(os.environ.get("MEND_CONF", "")))
     for key, value in options.items():
         items.pop(key, None)
@@ -266,8 +295,13 @@ def _items(settings: str) -> list[str]:
 
 def stats(device: object = 0) -> dict[str, int]:
     """The statistics of the device's default pool, by the names of mend_stats (docs/api.md)."""
+    return stats_of(pool(device))
+
+
+def stats_of(pool: ctypes.c_void_p) -> dict[str, int]:
+    """The same of a pool."""
     figures = _structures.made("mend_stats")
-    check(function("mend_get_stats")(pool(device), ctypes.byref(figures)))
+    check(function("mend_get_stats")(pool, ctypes.byref(figures)))
     return _structures.figures_of(figures)
 
 
@@ -287,10 +321,5 @@ def reset_peak_stats(device: object = 0) -> None:
 def set_limit(limit_bytes: int | str, device: object = 0) -> None:
     """Sets the most physical memory that the device's default pool may hold, in bytes or as
     "24GiB". 0: all of the device. Raises ValueError for less than 2 MiB, a page of the device."""
-    limit = size_of("limit_bytes", limit_bytes)
-    if 0 < limit < PAGE_BYTES:
-        raise ValueError(
-            f"mend: limit_bytes is {limit_bytes!r}, less than a page of 2 MiB; did you forget the"
-            ' unit? "24GiB" has one'
-        )
+    limit = device_size_of("limit_bytes", limit_bytes)
     check(function("mend_set_limit")(pool(device), limit))

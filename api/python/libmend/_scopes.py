@@ -8,7 +8,7 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from . import _devices, _library
+from . import _devices, _library, _unused
 from ._errors import check
 
 _OF_ALL_THREADS = 1
@@ -45,6 +45,7 @@ def scope(name: str, *, all_threads: bool = False) -> Iterator[None]:
 
 
 def _push(name: str, flags: int = 0) -> int:
+    _unused.note()
     call = _function("mend_scope_push")
     call.argtypes = [ctypes.c_char_p, ctypes.c_uint]
     return call(_encoded(name), flags)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from . import _devices, _stacks, _structures
+from . import _devices, _stacks, _structures, _unused
 from ._errors import check
 from ._scopes import paths, scopes
-from ._warning import warn_user
 
 _SHOWN, _SHOWN_SUMS = 8, 4
 _BY = {"scope": 1, "tag": 2, "stream": 4, "stack": 8}  # MEND_BY_...
@@ -35,8 +33,7 @@ def owners(
 ) -> list[Owner]:
     """The owners of memory in the device's default pool, the largest first, by any of "scope",
     "tag", "stack" and "stream". Blocks without any of these are grouped by size."""
-    if not _devices.has_pool(device):
-        warn_user(why_no_pool())
+    if _unused.warn(device):
         return []
     found = []
     kinds = [by] if isinstance(by, str) else list(by)
@@ -47,19 +44,6 @@ def owners(
         figures = [getattr(owner, field) for field in Owner._fields[1:]]
         found.append(Owner(owner.name.decode(errors="replace"), *figures))
     return found
-
-
-def why_no_pool() -> str:
-    """The error if Mend has no pool in this process, with a way to make one."""
-    torch = sys.modules.get("torch")
-    from . import torch as hook
-
-    if torch is None or hook.is_enabled():
-        return "mend: nothing was allocated through Mend in this process yet"
-    return (
-        "mend: no pool of Mend is in this process: PyTorch uses its own allocator. Set"
-        " MEND_TORCH=1, or call libmend.torch.enable() before the first tensor on a GPU"
-    )
 
 
 def leaks(device: object = 0) -> list[Owner]:
@@ -74,9 +58,10 @@ def _suspects(found: list[Owner]) -> list[Owner]:
 
 def report(device: object = 0) -> str:
     """Where the memory of the device's default pool is now, and its owners, in lines for people, as
-    `libmend report` for a running program. Where the device has no pool, one line says so."""
-    if not _devices.has_pool(device):
-        return why_no_pool() + "\n"
+    `libmend report` for a running program. If it comes from elsewhere, one line says so."""
+    why = _unused.why_not(device)
+    if why is not None:
+        return why + "\n"
     figures = _devices.stats(device)
     if figures["pending_bytes"]:
         usage = _structures.made("mend_usage")  # which asks the GPU about finished work

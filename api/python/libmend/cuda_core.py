@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from cuda.core import Buffer, Device, MemoryResource
 
-from . import _devices
+from . import _devices, _unused
 from ._errors import Error
 from ._streams import Streams
 
@@ -27,6 +27,7 @@ class MendResource(MemoryResource):
     is_managed = False
 
     def __init__(self, device: object = None) -> None:
+        _unused.is_on("cuda_core")
         self._device = _devices.current_device() if device is None else _devices.index_of(device)
         self._holders: dict[int, object] = {}  # of the streams that buffers were made on
 

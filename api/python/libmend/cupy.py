@@ -17,7 +17,7 @@ from __future__ import annotations
 import collections
 import threading
 
-from . import _devices, _library
+from . import _devices, _library, _unused
 from ._errors import OutOfMemoryError
 from ._streams import Streams
 
@@ -44,6 +44,7 @@ def enable(mode: str = "object") -> None:
     if mode not in ("object", "pooled"):
         raise ValueError(f'libmend.cupy: the mode is "object" or "pooled", not {mode!r}')
     _library.load("mend")
+    _unused.is_on("cupy")
     if mode == "object":
         cupy.cuda.set_allocator(_allocator(cupy, _error_of_arrays))
     else:

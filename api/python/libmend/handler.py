@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 
-from . import _library, _structures
+from . import _library, _structures, _unused
 from ._errors import check
 
 
@@ -38,6 +38,7 @@ _kept: dict[int, DeviceHandler] = {}
 def handler(device: int = 0) -> DeviceHandler:
     """The handler of a device, valid as long as the process."""
     if device not in _kept:
+        _unused.is_on("handler")
         made = DeviceHandler()
         check(_library.load("mend_hooks").mend_hook_handler(device, ctypes.byref(made)))
         _kept[device] = made

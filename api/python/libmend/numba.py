@@ -17,7 +17,7 @@ import weakref
 from numba import cuda
 from numba.cuda.cudadrv import driver
 
-from . import _devices
+from . import _devices, _unused
 from ._errors import OutOfMemoryError
 
 _CUDA_ERROR_OUT_OF_MEMORY = 2
@@ -32,7 +32,8 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
     stream = _devices.NO_STREAM  # of all blocks
 
     def initialize(self) -> None:
-        """Nothing to do: a pool is created at first use."""
+        """A pool is created at first use."""
+        _unused.is_on("numba")
 
     def memalloc(self, size: int):
         """Allocates a block. It is freed when its MemoryPointer ends, in any thread."""

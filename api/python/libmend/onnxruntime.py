@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 
-from . import _devices, _library, _structures
+from . import _devices, _library, _structures, _unused
 from ._errors import check
 from ._warning import warn_user
 
@@ -27,6 +27,7 @@ def provider_options(user_compute_stream: object = None, **others: object) -> di
             "libmend.onnxruntime: gpu_mem_limit has no effect on memory from Mend;"
             ' libmend.set_limit("20GiB") sets the most that Mend may hold'
         )
+    _unused.is_on("onnxruntime")
     library = _library.load("mend_hooks")
     stream = _devices.NO_STREAM
     if user_compute_stream is not None:

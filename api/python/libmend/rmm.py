@@ -18,7 +18,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from . import _devices, _library
+from . import _devices, _library, _unused
 from ._warning import warn_user
 
 # RMM's resources that a program tells how much they may take, as rmm.reinitialize and Dask do.
@@ -78,6 +78,7 @@ def resource(device: int, native: bool = False):
     long as any of its buffers. Raises RuntimeError where the native one cannot be compiled."""
     import rmm
 
+    _unused.is_on("rmm")
     if native:
         return _native().Resource(_devices.pool(device).value)
 

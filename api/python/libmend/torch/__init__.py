@@ -18,12 +18,11 @@ docs/frameworks/pytorch.md.
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
 
-from .. import _devices, _stacks
+from .. import _stacks, _unused
 from . import _engines, _stand_ins
 from ._growing import GrowingTensor, grow_all
 from ._pool import mem_pool, pool
@@ -46,9 +45,6 @@ __all__ = [
 ]
 
 _ON, _OFF = ("1", "on", "true", "yes"), ("", "0", "off", "false", "no")
-
-# Settings that mean nothing in a process without a pool.
-_WITHOUT_EFFECT = ("MEND_CONF", "MEND_RECORD", "MEND_STACKS")
 
 _lock = threading.RLock()
 # The library with the class, never unloaded. Not empty once Mend is on.
@@ -95,20 +91,9 @@ def enable() -> None:
                 f" {reason}. {_cure()}"
             )
         _kept.append(library)
+        _unused.is_on("torch")
         warn_of_settings()
         _engines.warn_of_engines(torch.cuda.device_count)
-
-
-def _tell_of_no_pool() -> None:
-    """At the end of a process: settings of Mend had no effect on PyTorch's memory."""
-    torch = sys.modules["torch"]
-    if not is_enabled() and torch.cuda.is_initialized() and not _devices.has_pool(-1):
-        names = ", ".join(name for name in _WITHOUT_EFFECT if os.environ.get(name))
-        print(
-            f"mend: {names}: no pool of Mend was in this process, so nothing came of it. PyTorch"
-            " uses its own allocator: set MEND_TORCH=1",
-            file=sys.stderr,
-        )
 
 
 def _cure() -> str:
@@ -127,8 +112,8 @@ def _autoload() -> None:
     is printed, and PyTorch stays as it was."""
     wish = os.environ.get("MEND_TORCH", "0")
     if wish.lower() in _OFF:
-        if any(map(os.environ.get, _WITHOUT_EFFECT)):
-            atexit.register(_tell_of_no_pool)
+        _unused.note_settings()
+        _unused.watch()
         return
     try:
         if wish.lower() not in _ON:

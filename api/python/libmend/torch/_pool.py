@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 
-from .. import _library
+from .. import _library, _unused
 
 _FIRST_THAT_GIVES_BACK = (2, 7)
 
@@ -74,6 +74,7 @@ def _made(torch, device: int | None):
             f"libmend.torch: PyTorch {torch.__version__} has no torch.cuda.MemPool; 2.5 is the"
             " first with one. libmend.torch.enable() works with all of the process's memory"
         )
+    _unused.is_on("pool of torch")
     _library.load("mend_torch")  # so that libmend is set up before PyTorch opens it
     allocator = torch.cuda.memory.CUDAPluggableAllocator(
         str(_library.path_of("mend_torch")), "mend_torch_alloc_or_null", "mend_torch_free"

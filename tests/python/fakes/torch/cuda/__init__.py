@@ -3,6 +3,7 @@
 import threading
 
 _initialized = False
+_queued = []
 _here = threading.local()
 
 
@@ -12,7 +13,13 @@ def is_initialized():
 
 def _lazy_init():
     global _initialized
+    for call in _queued:
+        call()
     _initialized = True
+
+
+def _lazy_call(call):
+    call() if _initialized else _queued.append(call)
 
 
 def device_count():
