@@ -13,7 +13,6 @@
 #include "lab/support/output.h"
 #include "lab/workloads/workload.h"
 
-#define LEAST_CAPACITY_BYTES (2 * MEND_MIB) /* a page */
 
 enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STATUS_BROKEN = 3 };
 
@@ -61,6 +60,7 @@ typedef struct demo_options {
 static bool take_option(int option, char *value, void *arguments)
 {
     demo_options *options = arguments;
+    const char *wrong;
     int length;
     switch (option) {
     case OPTION_DEVICE:
@@ -69,13 +69,11 @@ static bool take_option(int option, char *value, void *arguments)
                                                        : MEND_DEMO_AUTO;
         return true;
     case OPTION_CAPACITY:
-        if (!mend_parse_bytes(value, &options->capacity_bytes) ||
-            options->capacity_bytes < LEAST_CAPACITY_BYTES) {
-            fprintf(stderr, "libmend demo: --capacity: not a size of at least 2 MiB: \"%s\"\n",
-                    value);
-            return false;
+        wrong = mend_parse_device_bytes(value, &options->capacity_bytes);
+        if (wrong != NULL) {
+            fprintf(stderr, "libmend demo: --capacity: %s \"%s\"\n", wrong, value);
         }
-        return true;
+        return wrong == NULL;
     case OPTION_TRACES:
         length = snprintf(options->folder, sizeof(options->folder), "%s", value);
         if (length <= 0 || (size_t)length >= sizeof(options->folder)) {

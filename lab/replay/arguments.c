@@ -11,7 +11,6 @@
 #include "lab/support/costs.h"
 
 enum { LIST_SHOWN = 256 };                  /* most characters of a wrong list in a message */
-#define LEAST_CAPACITY_BYTES (2 * MEND_MIB) /* a page: less is a unit that was forgotten */
 
 enum {
     OPTION_DEVICE,
@@ -211,8 +210,11 @@ static bool read_capacity(const char *text, const mend_replay_arguments *argumen
     if (!mend_parse_capacity(text, capacity)) {
         return fail("not a capacity (10GiB, 1.05x, unlimited, fit):", text);
     }
-    if (capacity->kind == MEND_CAPACITY_BYTES && capacity->bytes < LEAST_CAPACITY_BYTES) {
-        return fail("less than a page of 2 MiB; did you forget the unit?", text);
+    if (capacity->kind == MEND_CAPACITY_BYTES) {
+        const char *wrong = mend_parse_device_bytes(text, &capacity->bytes);
+        if (wrong != NULL) {
+            return fail(wrong, text);
+        }
     }
     for (size_t i = 0; i < arguments->capacity_count; i++) {
         if (is_same_capacity(&arguments->capacities[i], capacity)) {

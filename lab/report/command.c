@@ -74,6 +74,7 @@ static bool fail(const char *reason, const char *text)
 static bool take_option(int option, char *text, void *into)
 {
     report_arguments *arguments = into;
+    const char *wrong;
     switch (option) {
     case OPTION_AGAINST:
         arguments->against = text;
@@ -85,9 +86,8 @@ static bool take_option(int option, char *text, void *into)
         arguments->no_what_if = true;
         return true;
     case OPTION_CAPACITY:
-        return (mend_parse_bytes(text, &arguments->capacity_bytes) &&
-                arguments->capacity_bytes > 0) ||
-               fail("not a size (bytes, or a number with KiB, MiB, GiB or TiB):", text);
+        wrong = mend_parse_device_bytes(text, &arguments->capacity_bytes);
+        return wrong == NULL || fail(wrong, text);
     case OPTION_JSON:
         arguments->json = true;
         return true;

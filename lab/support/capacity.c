@@ -73,6 +73,19 @@ bool mend_parse_bytes(const char *text, uint64_t *bytes)
     return true;
 }
 
+const char *mend_parse_device_bytes(const char *text, uint64_t *bytes)
+{
+    uint64_t parsed;
+    if (!mend_parse_bytes(text, &parsed) || parsed == 0) {
+        return "not a size (bytes, or a number with KiB, MiB, GiB or TiB)";
+    }
+    if (parsed < 2 * MEND_MIB) {
+        return "less than a page of 2 MiB; did you forget the unit?";
+    }
+    *bytes = parsed;
+    return NULL;
+}
+
 bool mend_parse_capacity(const char *text, mend_capacity *capacity)
 {
     mend_capacity parsed = {.kind = MEND_CAPACITY_UNLIMITED};

@@ -24,6 +24,9 @@ typedef struct mend_capacity {
  * bytes or more. */
 bool mend_parse_bytes(const char *text, uint64_t *bytes);
 
+/* The size of a device, or of a part: a page of 2 MiB or more. NULL, or why it is none. */
+const char *mend_parse_device_bytes(const char *text, uint64_t *bytes);
+
 /* Whether it is an amount with a fraction of a byte: "1.05", "1.5B". */
 bool mend_is_fraction_of_bytes(const char *text);
 

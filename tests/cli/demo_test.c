@@ -88,6 +88,6 @@ MEND_TEST(demo, of_a_file_is_about_that_program)
                "libmend demo: the CUDA driver cannot be loaded (libcuda.so.1: ");
     expect_run(2, "demo one %", "", "more than one file");
     expect_run(2, "demo --capacity 1GiB", "", "--capacity needs a FILE");
-    expect_run(2, "demo --capacity 3 %", "", "not a size of at least 2 MiB: '3'");
+    expect_run(2, "demo --capacity 3 %", "", "did you forget the unit? '3'");
     expect_run(2, "demo /nowhere -o /dev/null", "", "libmend demo: /nowhere: No such file");
 }

@@ -190,7 +190,8 @@ MEND_TEST(report_command, wrong_usage_and_files_have_status_2_and_a_reason)
     } cases[] = {
         {"--json=1", &file, "see libmend report --help"},
         {"--magic", &file, "see libmend report --help"},
-        {"--capacity 0", &file, "not a size (bytes, or a number with KiB, MiB, GiB or TiB): \"0\""},
+        {"--capacity 0", &file, "not a size (bytes, or a number with KiB, MiB, GiB or TiB) \"0\""},
+        {"--capacity 10", &file, "less than a page of 2 MiB; did you forget the unit? \"10\""},
         {"--what-if --no-what-if", &file, "only one of --what-if and --no-what-if"},
         {"--what-if --against x", &file, "only one of --what-if and --against"},
         {"x", &file, "more than one file"},

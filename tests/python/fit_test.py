@@ -56,6 +56,9 @@ class Command(FolderTest):
         for words, said in (
             (["--gpu", "Voodoo2", program], "no figures of a GPU 'Voodoo2'; there are T4, L4"),
             (["--memory", "much", program], "'much' is no size"),
+            (["--memory", "24", program], "'24' is less than a page of 2 MiB; did you forget"),
+            (["--fail-above", "24", program], "did you forget the unit?"),
+            (["--gpu", "A100", program], "several GPUs have 'A100'; there are A100-40GB, A100-80"),
             (["--allocator", "default,default", program], "'default': choose from"),
             (["--allocator", "jemalloc", program], "'jemalloc': choose from"),
             (["--steps", "0", program], "'0' is no number of steps"),
@@ -282,6 +285,8 @@ class Cards(unittest.TestCase):
         for name in ("A100-80GB", "a100 80gb", "NVIDIA A100-SXM4-80GB"):
             self.assertEqual(_cards.find(name).key, "A100-80GB")
         self.assertIsNone(_cards.find("A100"))
+        for part, key in (("4090", "RTX4090"), ("a100-80", "A100-80GB"), ("l40", "L40")):
+            self.assertEqual(_cards.asked_for(part).key, key)
 
     def test_each_figure_has_its_source(self):
         for card in _cards.CARDS:

@@ -300,7 +300,7 @@ class Simulate(FolderTest):
     def test_the_function_stays_a_function_beside_the_module(self):
         for names in ("libmend", "libmend.simulate", "libmend, libmend.simulate"):
             begin = "import " + names
-            program = begin + "\nwith libmend.simulate(1 << 20) as device: print(device.violations)"
+            program = begin + "\nwith libmend.simulate(1 << 30) as device: print(device.violations)"
             done = run(program)
             self.assertEqual((done.stdout, done.stderr), ("0\n", ""), begin)
 

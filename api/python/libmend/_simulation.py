@@ -13,7 +13,7 @@ import ctypes
 import functools
 
 from . import _devices, _library, _standin, _structures
-from ._devices import amount_of, size_of, stream_of
+from ._devices import amount_of, device_size_of, stream_of
 from ._errors import DRIVER_ERROR, Error, check, name_of
 
 _u64, _pointer = ctypes.c_uint64, ctypes.c_void_p
@@ -85,7 +85,8 @@ class SimulatedDevice:
 
     def _destroy_pools(self) -> None:
         for device in range(self._device_count):
-            result = _devices.function("mend_pool_destroy")(_devices.pool(device))
+            pool = _devices.pool(device, is_asked=False)
+            result = _devices.function("mend_pool_destroy")(pool)
             if result != DRIVER_ERROR:  # a rule of the device was broken, and the pool is gone
                 check(result)
 
@@ -185,7 +186,7 @@ class _DeviceOfProcess(SimulatedDevice):
 def _sim_config(memory_bytes: int, device_count: int, has_bytes: bool) -> ctypes.Structure:
     return _structures.made(
         "mend_sim_config",
-        memory_bytes=size_of("memory_bytes", memory_bytes, least=1),
+        memory_bytes=device_size_of("memory_bytes", memory_bytes, least=1),
         device_count=amount_of("device_count", device_count, least=1),
         content=int(has_bytes),
     )

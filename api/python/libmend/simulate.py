@@ -27,17 +27,6 @@ from . import _devices, _library, _simulation, _standin
 MOST_DEVICES = 16
 
 
-def _bytes_of(text: str) -> int:
-    size = _devices.bytes_of(text)
-    if not 0 < size <= 1 << 44:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size of a device: 24GiB is one")
-    if size < _devices.PAGE_BYTES:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is less than a page of 2 MiB; did you forget the unit?"
-        )
-    return size
-
-
 def _count_of(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= MOST_DEVICES:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MOST_DEVICES}")
@@ -47,11 +36,7 @@ def _count_of(text: str) -> int:
 def _card_of(name: str) -> object:
     from .fit import _cards  # which needs this module
 
-    card = _cards.find(name)
-    if card is None:
-        keys = ", ".join(card.key for card in _cards.CARDS)
-        raise argparse.ArgumentTypeError(f"no figures of a GPU {name!r}; there are {keys}")
-    return card
+    return _cards.asked_for(name)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         " and captures work; kernels do nothing, so no result is computed.",
     )
     parser.add_argument(
-        "--memory", type=_bytes_of, metavar="SIZE", help="of each device (the GPU's, or 24GiB)"
+        "--memory", type=_devices.device_size, metavar="SIZE", help="of each device (the GPU's, or 24GiB)"
     )
     parser.add_argument(
         "--gpu", type=_card_of, metavar="NAME", help="its memory, name and compute capability"

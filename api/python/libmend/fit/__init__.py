@@ -33,22 +33,8 @@ STATUS = (
 PROGRAM = _library.PACKAGE / "bin" / "libmend"
 
 
-def _size(text: str) -> int:
-    size = _devices.bytes_of(text)
-    if not 0 < size <= 1 << 44:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: 24GiB is one")
-    return size
-
-
 def _gpus(text: str) -> list[_cards.Card]:
-    found = [(name, _cards.find(name)) for name in text.split(",")]
-    for name, card in found:
-        if card is None:
-            keys = ", ".join(card.key for card in _cards.CARDS)
-            raise argparse.ArgumentTypeError(
-                f"no figures of a GPU {name!r}; there are {keys}, or --memory SIZE"
-            )
-    return [card for _, card in found]
+    return [_cards.asked_for(name) for name in text.split(",")]
 
 
 def _allocators(text: str) -> list[str]:
@@ -121,14 +107,14 @@ def parser() -> argparse.ArgumentParser:
     )
     add = made.add_argument
     add("--gpu", type=_gpus, metavar="NAME,...", help="does it fit on these")
-    add("--memory", type=_size, metavar="SIZE", help="does it fit on a GPU with so much: 24GiB")
+    add("--memory", type=_devices.device_size, metavar="SIZE", help="does it fit on a GPU with so much: 24GiB")
     add(
         "--largest",
         type=_span,
         metavar="NAME=LOW..HIGH[:STEP]",
         help="the largest number in place of {NAME} in the arguments that fits",
     )
-    add("--fail-above", type=_size, metavar="SIZE", help="exit status 1 if it may need more")
+    add("--fail-above", type=_devices.device_size, metavar="SIZE", help="exit status 1 if it may need more")
     add(
         "--allocator",
         type=_allocators,

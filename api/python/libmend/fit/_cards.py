@@ -6,6 +6,7 @@ Including non-PyTorch memory, this process has ..."): the process's memory, less
 
 from __future__ import annotations
 
+import argparse
 import re
 from typing import NamedTuple
 
@@ -110,3 +111,14 @@ def find(name: str) -> Card | None:
     """By its key or its name, whatever the case, spaces and hyphens. None: it is not there."""
     wanted = _plain(name)
     return next((card for card in CARDS if wanted in (_plain(card.key), _plain(card.name))), None)
+
+
+def asked_for(name: str) -> Card:
+    """For an option: by its key or its name, or by a part that only one of them has."""
+    found, wanted = find(name), _plain(name)
+    partly = [card for card in CARDS if wanted in f"{_plain(card.key)} {_plain(card.name)}"]
+    if found is not None or len(partly) == 1:
+        return found or partly[0]
+    several = "several GPUs have" if partly else "no figures of a GPU"
+    keys = ", ".join(card.key for card in (partly or CARDS))
+    raise argparse.ArgumentTypeError(f"{several} {name!r}; there are {keys}, or --memory SIZE")
