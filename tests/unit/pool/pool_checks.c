@@ -11,16 +11,11 @@
 
 enum { KIB = 1024, TAG = 71 };
 
-KIT_SETTING(guarded, w->pool_config.observe = "guard");
-KIT_SETTING(poisoned, w->pool_config.observe = "poison");
-KIT_SETTING(both, w->pool_config.observe = "guard,poison");
-KIT_SETTING(guarded_and_published, w->pool_config.observe = "guard,top");
-KIT_SETTING(poisoned_and_shareable, w->pool_config.observe = "poison",
-            w->pool_config.shareable = MEND_SHAREABLE_ON);
-
-#define GUARDED(name)  KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, guarded))
-#define POISONED(name) KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, poisoned))
-#define BOTH(name)     KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, both))
+#define CHECKED(name, ...) KIT_SET_TEST(pool_checks, name, w->pool_config.observe = __VA_ARGS__)
+#define GUARDED(name)      CHECKED(name, "guard")
+#define POISONED(name)     CHECKED(name, "poison")
+#define BOTH(name)         CHECKED(name, "guard,poison")
+#define SHAREABLE(name)    CHECKED(name, "poison", w->pool_config.shareable = MEND_SHAREABLE_ON)
 
 /* A byte, written in the order of the stream. */
 static void write_byte(mend_world *w, void *at, mend_stream stream)
@@ -82,26 +77,15 @@ GUARDED(a_free_on_another_stream_or_none_finds_it_too)
     kit_free(w, block, S(0));
 }
 
-MEND_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then)
+/* The pool is no longer observed then, whatever was found. */
+KIT_LAST_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then,
+              kit_open_set(w, w->pool_config.observe = "guard,top"))
 {
-    mend_world opened;
-    mend_world *w = &opened;
-    ASSERT_TRUE(kit_open_with(w, 64 * MEND_MIB, guarded));
     kit_alloc(w, MEND_MIB, S(0));
     char *block = tagged(w, 1000);
     write_byte(w, block + 1001, S(0));
     EXPECT_REFUSAL(CORRUPTION, "(1000 bytes, tag 71, step) was written past its end",
                    mend_pool_destroy(w->pool));
-    mend_sim_destroy(w->sim);
-}
-
-/* It is no longer observed then, whatever was found. */
-KIT_LAST_TEST(pool_checks, damage_at_the_end_ends_what_observes_the_pool,
-              kit_open_with(w, 64 * MEND_MIB, guarded_and_published))
-{
-    char *block = kit_alloc(w, 1000, S(0));
-    write_byte(w, block + 1000, S(0));
-    EXPECT_ERROR(CORRUPTION, mend_pool_destroy(w->pool));
 }
 
 POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
@@ -193,8 +177,7 @@ BOTH(nothing_else_is_told)
 }
 
 /* An importer may still use it. */
-KIT_TEST_IN(pool_checks, exported_memory_is_not_filled,
-            kit_open_with(w, 64 * MEND_MIB, poisoned_and_shareable))
+SHAREABLE(exported_memory_is_not_filled)
 {
     void *imported = NULL;
     mend_export_token token;
@@ -228,8 +211,7 @@ POISONED(a_part_that_was_moved_is_not_what_was_filled)
 }
 
 /* A prepared checkpoint copies no free memory. */
-KIT_TEST_IN(pool_checks, memory_that_becomes_private_is_not_what_was_filled,
-            kit_open_with(w, 64 * MEND_MIB, poisoned_and_shareable))
+SHAREABLE(memory_that_becomes_private_is_not_what_was_filled)
 {
     void *blocks[2];
     kit_alloc_written_row(w, blocks, 2, 64 * KIB, S(0));
@@ -349,13 +331,16 @@ static bool open_with_refusal(mend_world *w, uint64_t after_calls, int bits)
     return is_open;
 }
 
-enum { REFUSALS = 8 };
-KIT_RIG_EACH(pool_checks, what_still_runs_writes_to_no_other_block, int, number, 3 * REFUSALS,
-             mend_world, w,
-             open_with_refusal(w, (uint64_t)number % REFUSALS, 1 + number / REFUSALS), kit_close(w))
+enum { REFUSALS = 20 };
+KIT_EACH(pool_checks, what_still_runs_keeps_its_memory_and_writes_to_no_other_block, int, number,
+         3 * REFUSALS, open_with_refusal(w, (uint64_t)number % REFUSALS, 1 + number / REFUSALS))
 {
     enum { ROUNDS = 3 };
     void *blocks[ROUNDS];
+    for (int i = 0; i < 2; i++) {
+        kit_free(w, kit_alloc_written(w, i == 0 ? 100 * KIB : 2 * MEND_MIB, S(0)), S(0));
+        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    }
     for (int i = 0; i < ROUNDS; i++) {
         void *first = kit_alloc_written(w, 100 * KIB + 16, S(0));
         kit_free(w, first, S(0));
@@ -365,18 +350,8 @@ KIT_RIG_EACH(pool_checks, what_still_runs_writes_to_no_other_block, int, number,
     kit_release_row(w, blocks, ROUNDS, 200 * KIB, S(1));
 }
 
-KIT_RIG_EACH(pool_checks, what_still_runs_keeps_its_memory, int, number, 3 * REFUSALS, mend_world,
-             w, open_with_refusal(w, (uint64_t)number % REFUSALS, 1 + number / REFUSALS),
-             kit_close(w))
-{
-    kit_free(w, kit_alloc_written(w, 100 * KIB, S(0)), S(0));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    kit_free(w, kit_alloc_written(w, 2 * MEND_MIB, S(0)), S(0));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-}
-
 KIT_LAST_TEST(pool_checks, what_still_runs_has_its_buffer_at_the_end,
-              kit_open_with(w, 64 * MEND_MIB, guarded))
+              kit_open_set(w, w->pool_config.observe = "guard"))
 {
     kit_alloc(w, MEND_MIB, S(0));
     kit_fail(w, "stream_synchronize", 0, 1, MEND_DRIVER_UNKNOWN);

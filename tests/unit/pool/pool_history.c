@@ -17,21 +17,21 @@ typedef struct rig {
     mend_history_event events[MOST];
 } rig;
 
-static bool open_rig_of(rig *r, uint64_t memory_bytes, uint64_t capacity)
+static bool open_rig_of(rig *r, uint64_t memory_bytes, int prices)
 {
     *r = (rig){.stream = NULL};
-    if (!kit_open_with(&r->w, memory_bytes, NULL)) {
+    if (!kit_open_set(&r->w, r->w.sim_config.memory_bytes = memory_bytes,
+                      r->w.sim_config.prices_advance_clock = prices)) {
         return false;
     }
     r->stream = r->w.streams[0];
-    EXPECT_OK(mend_history_start(r->w.pool, capacity));
-    EXPECT_TRUE(mend_follower_begin(&r->follower, r->w.pool));
-    return true;
+    EXPECT_OK(mend_history_start(r->w.pool, ROOM));
+    return mend_follower_begin(&r->follower, r->w.pool);
 }
 
 static bool open_rig(rig *r)
 {
-    return open_rig_of(r, 256 * MEND_MIB, ROOM); /* low pressure: blocks share chunks of 1 MiB */
+    return open_rig_of(r, 256 * MEND_MIB, 0); /* low pressure: blocks share chunks of 1 MiB */
 }
 
 static void follow(rig *r)
@@ -71,10 +71,10 @@ static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
     expect_kinds(r, (const mend_event_kind[]){__VA_ARGS__},                                        \
                  sizeof((const mend_event_kind[]){__VA_ARGS__}) / sizeof(mend_event_kind))
 
-#define RIG_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, rig, opening, close_rig(r))
+#define RIG_TEST(name, opening) KIT_RIG_TEST(pool_history, name, rig, opening, close_rig(r))
 
 /* The front cache keeps blocks while the history is on, and gives them back. */
-RIG_TEST(pool_history, the_front_cache_goes_on_and_its_blocks_are_told, open_rig(r))
+RIG_TEST(the_front_cache_goes_on_and_its_blocks_are_told, open_rig(r))
 {
     void *block = kit_alloc(w, QUARTER, r->stream);
     kit_free(w, block, r->stream);
@@ -90,20 +90,9 @@ RIG_TEST(pool_history, the_front_cache_goes_on_and_its_blocks_are_told, open_rig
     EXPECT_PTR_EQ(r->stream, r->events[1].stream);
 }
 
-static bool open_priced_rig(rig *r)
-{
-    *r = (rig){.stream = NULL};
-    if (!kit_open_set(&r->w, r->w.sim_config.prices_advance_clock = 1)) {
-        return false;
-    }
-    r->stream = r->w.streams[0];
-    EXPECT_OK(mend_history_start(r->w.pool, ROOM));
-    return mend_follower_begin(&r->follower, r->w.pool);
-}
-
 /* Each step of a request says why, in which chunk, and how long it took. The block how it was
  * served, and in which scope. */
-RIG_TEST(pool_history, steps_have_a_cause_a_chunk_and_a_duration, open_priced_rig(r))
+RIG_TEST(steps_have_a_cause_a_chunk_and_a_duration, open_rig_of(r, 64 * MEND_MIB, 1))
 {
     const uint32_t step = mend_scopes_number(0, "step");
     EXPECT_OK(mend_scope_push("step", 0));
@@ -130,8 +119,7 @@ RIG_TEST(pool_history, steps_have_a_cause_a_chunk_and_a_duration, open_priced_ri
     EXPECT_FIELDS(r->events[0], kind, MEND_EVENT_CREATE, chunk, 2, cause, MEND_CAUSE_REQUEST);
 }
 
-RIG_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves,
-         open_rig_of(r, 8 * MEND_MIB, ROOM))
+RIG_TEST(compaction_names_the_chunk_and_the_holes_it_leaves, open_rig_of(r, 8 * MEND_MIB, 0))
 {
     void *blocks[8];
     kit_free(w, kit_alloc(w, MEND_MIB, r->stream), r->stream);
@@ -151,7 +139,7 @@ RIG_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves,
     EXPECT_TRUE(r->follower.seen[MEND_EVENT_UNMAP] >= 3);
 }
 
-RIG_TEST(pool_history, pins_and_graph_pools_are_told, open_rig(r))
+RIG_TEST(pins_and_graph_pools_are_told, open_rig(r))
 {
     void *block = kit_alloc(w, QUARTER, r->stream);
     read(r);
@@ -186,7 +174,7 @@ static void *alloc_tagged(rig *r, mend_graph_pool *graph_pool, uint64_t tag)
     return block;
 }
 
-RIG_TEST(pool_history, restorations_of_a_graph_pool_are_told, open_rig_of(r, 4 * MEND_MIB, ROOM))
+RIG_TEST(restorations_of_a_graph_pool_are_told, open_rig_of(r, 4 * MEND_MIB, 0))
 {
     enum { BLOCKS = 4 };
     mend_graph_pool_block checkpoint[BLOCKS];
@@ -214,7 +202,7 @@ RIG_TEST(pool_history, restorations_of_a_graph_pool_are_told, open_rig_of(r, 4 *
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, r->stream));
 }
 
-RIG_TEST(pool_history, a_reader_takes_more_than_the_lock_is_held_for, open_rig(r))
+RIG_TEST(a_reader_takes_more_than_the_lock_is_held_for, open_rig(r))
 {
     static mend_history_event events[ROOM];
     size_t count = 0;
@@ -231,7 +219,7 @@ RIG_TEST(pool_history, a_reader_takes_more_than_the_lock_is_held_for, open_rig(r
     }
 }
 
-RIG_TEST(pool_history, a_cursor_of_another_pool_is_refused, open_rig(r))
+RIG_TEST(a_cursor_of_another_pool_is_refused, open_rig(r))
 {
     kit_alloc(w, QUARTER, r->stream);
     read(r);
@@ -242,7 +230,7 @@ RIG_TEST(pool_history, a_cursor_of_another_pool_is_refused, open_rig(r))
     EXPECT_U64_EQ(r->cursor + 1, cursor);
 }
 
-RIG_TEST(pool_history, programs_of_other_versions_get_the_fields_they_know, open_rig(r))
+RIG_TEST(programs_of_other_versions_get_the_fields_they_know, open_rig(r))
 {
     struct old {
         uint64_t sequence;
