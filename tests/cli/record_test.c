@@ -104,37 +104,47 @@ static void end(uint64_t number)
 }
 
 /* Block `n` lies at n KiB and has n KiB. */
-static void put(uint64_t sequence, mend_event_kind kind, uint64_t n, uint32_t scope)
+static void put_event(mend_history_event event, uint64_t n)
 {
-    const mend_history_event event = {.sequence = sequence,
-                                      .kind = (int)kind,
-                                      .address = (void *)(uintptr_t)(n << 10),
-                                      .size_bytes = n << 10,
-                                      .requested_bytes = n << 10,
-                                      .scope = scope};
+    event.address = (void *)(uintptr_t)(n << 10);
+    event.size_bytes = event.requested_bytes = n << 10;
     EXPECT_TRUE(mend_record_add_event(&block, &event));
 }
 
-/* The same, allocated with a tag, each as an event of its number. */
+static void put(uint64_t sequence, mend_event_kind kind, uint64_t n, uint32_t scope)
+{
+    put_event((mend_history_event){.sequence = sequence, .kind = (int)kind, .scope = scope}, n);
+}
+
 static void put_tagged(uint64_t sequence, uint64_t n, uint64_t tag, uint32_t stack)
 {
-    const mend_history_event event = {.sequence = sequence,
-                                      .kind = MEND_EVENT_ALLOC,
-                                      .address = (void *)(uintptr_t)(n << 10),
-                                      .size_bytes = n << 10,
-                                      .requested_bytes = n << 10,
-                                      .tag = tag,
-                                      .stack = stack};
-    EXPECT_TRUE(mend_record_add_event(&block, &event));
+    put_event(
+        (mend_history_event){
+            .sequence = sequence, .kind = MEND_EVENT_ALLOC, .tag = tag, .stack = stack},
+        n);
 }
 
 static void put_run(uint64_t number)
 {
     const mend_record_run about = {.limit_bytes = 7 * MIB};
-    begin(MEND_RECORD_RUN);
-    memcpy(block.content, &about, sizeof(about));
-    block.head.bytes = sizeof(about);
+    mend_record_fill(&block, MEND_RECORD_RUN, &about, sizeof(about));
     end(number);
+}
+
+/* A file that has its events alone. */
+static void begin_events(void)
+{
+    length = 0;
+    put_run(1);
+    begin(MEND_RECORD_EVENTS);
+}
+
+static mend_report *read_report(void)
+{
+    ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
+    mend_report *report = NULL;
+    EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
+    return report;
 }
 
 /* The read events, in short: "+3 -3" allocates and frees the block of 3 KiB. */
@@ -194,9 +204,7 @@ MEND_TEST(record, blocks_from_before_the_oldest_event_are_known)
 MEND_TEST(record, owners_are_scopes)
 {
     write_lap();
-    ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
-    ENDING_REPORT mend_report *report = NULL;
-    EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
+    ENDING_REPORT mend_report *report = read_report();
     EXPECT_U64_EQ(7 * MIB, report->capacity_bytes);
     ASSERT_U64_EQ(3, report->owner_count);
     EXPECT_STR_EQ("(outside of scopes)", report->owners[0].name);
@@ -214,9 +222,7 @@ MEND_TEST(record, tags_and_stacks_have_the_names_that_were_given_last)
                 {MEND_NAME_TAG, 7, "kv cache"},
                 {MEND_NAME_STREAM, 0, "copies"},
                 {MEND_NAME_STACK, 3, "train.py:41 step"}};
-    length = 0;
-    put_run(1);
-    begin(MEND_RECORD_EVENTS);
+    begin_events();
     put_tagged(1, 10, 0, 0);
     put_tagged(2, 20, 7, 0);
     put_tagged(3, 30, 8, 4);
@@ -229,10 +235,8 @@ MEND_TEST(record, tags_and_stacks_have_the_names_that_were_given_last)
         mend_record_fill_names(&block, MEND_RECORD_NAMES, &named);
         end(3 + i);
     }
-    ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
-    ENDING_REPORT mend_report *report = NULL;
+    ENDING_REPORT mend_report *report = read_report();
     char stream[MEND_NAME_BYTES];
-    EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
     ASSERT_U64_EQ(5, report->owner_count);
     EXPECT_STR_EQ("blocks of 10.00 KiB", report->owners[0].name);
     EXPECT_STR_EQ("kv cache", report->owners[1].name);
@@ -255,17 +259,13 @@ MEND_TEST(record, waits_of_the_host_are_on_the_axis_and_hold_nothing)
     const mend_history_event wait = {
         .sequence = 6, .kind = MEND_EVENT_HOST_WAIT, .duration_ns = 2500};
     static const uint8_t kinds[] = {MEND_ROW_ALLOC, MEND_ROW_WAIT, MEND_ROW_FREE};
-    length = 0;
-    put_run(1);
-    begin(MEND_RECORD_EVENTS);
+    begin_events();
     put(5, MEND_EVENT_ALLOC, 1, 0);
     EXPECT_TRUE(mend_record_add_event(&block, &wait));
     put(7, MEND_EVENT_FREE, 1, 0);
     end(2);
-    ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
-    ENDING_REPORT mend_report *report = NULL;
+    ENDING_REPORT mend_report *report = read_report();
     mend_rows found;
-    EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
     EXPECT_TRUE(!report->knows_held && report->detail.wait_count == 1);
     ASSERT_RESULT(MEND_OK, mend_rows_make(report, &found));
     EXPECT_TRUE(found.kind.count == 3 && memcmp(found.kind.bytes, kinds, 3) == 0);
@@ -278,9 +278,7 @@ MEND_TEST(record, waits_of_the_host_are_on_the_axis_and_hold_nothing)
  * before ends that. */
 MEND_TEST(record, lost_events_are_counted_and_nothing_is_made_up)
 {
-    length = 0;
-    put_run(1);
-    begin(MEND_RECORD_EVENTS);
+    begin_events();
     put(1, MEND_EVENT_ALLOC, 1, 0);
     put(2, MEND_EVENT_COMMIT, 9, 0);
     put(8, MEND_EVENT_FREE, 5, 0);
@@ -327,9 +325,7 @@ static void put_failure(uint64_t number, uint64_t sequence, const char *message)
 MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
 {
     for (int is_known = 0; is_known <= 1; is_known++) {
-        length = 0;
-        put_run(1);
-        begin(MEND_RECORD_EVENTS);
+        begin_events();
         put(1, MEND_EVENT_ALLOC, 1, 0);
         put(2, MEND_EVENT_OUT_OF_MEMORY, 1 << 10, 0);
         put(3, MEND_EVENT_ALLOC, 2, 0);
@@ -374,9 +370,7 @@ MEND_TEST(record, what_sleeps_is_not_held)
     };
     enum { STEPS = sizeof(steps) / sizeof(*steps), FIRST_ALLOC = 2 };
     for (size_t last = FIRST_ALLOC; last < STEPS; last++) {
-        length = 0;
-        put_run(1);
-        begin(MEND_RECORD_EVENTS);
+        begin_events();
         for (size_t i = 0; i <= last + 1; i++) {
             const bool is_end = i > last;
             const mend_history_event event = {
@@ -414,9 +408,7 @@ MEND_TEST(record, what_sleeps_is_not_held)
 /* After any cut, everything before the last whole block is there. */
 MEND_TEST(record, a_cut_file_has_what_is_whole)
 {
-    length = 0;
-    put_run(1);
-    begin(MEND_RECORD_EVENTS);
+    begin_events();
     put(1, MEND_EVENT_ALLOC, 1, 0);
     end(2);
     const size_t first = length;

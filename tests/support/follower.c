@@ -18,16 +18,15 @@ static uint64_t address_of(const void *pointer)
 
 /* ---- sorted rows --------------------------------------------------------------------------- */
 
-static bool insert(follower_row *row, size_t at, follower_range range)
+static void insert(follower_row *row, size_t at, follower_range range)
 {
-    follower_range *grown = realloc(row->list, (row->count + 1) * sizeof(*grown));
-    if (grown != NULL) {
-        memmove(grown + at + 1, grown + at, (row->count - at) * sizeof(*grown));
-        grown[at] = range;
-        row->list = grown;
-        row->count++;
+    row->list = realloc(row->list, (row->count + 1) * sizeof(*row->list));
+    if (row->list == NULL) {
+        abort();
     }
-    return grown != NULL;
+    memmove(row->list + at + 1, row->list + at, (row->count - at) * sizeof(*row->list));
+    row->list[at] = range;
+    row->count++;
 }
 
 static void drop(follower_row *row, size_t at)
@@ -68,58 +67,65 @@ static bool meets(const follower_row *row, follower_range range)
 
 /* ---- what happened ------------------------------------------------------------------------- */
 
-/* Adds the parts that are not in the row, and joins neighbors. False if malloc fails. */
-static bool add_range(follower_row *row, follower_range range)
+/* Adds what is not in the row, and joins neighbors. */
+static void add_range(follower_row *row, follower_range range)
 {
     size_t at = from(row, range.address);
     if (at > 0 && end_of(&row->list[at - 1]) == range.address) {
         row->list[--at].size_bytes += range.size_bytes;
-    } else if (!insert(row, at, (follower_range){range.address, range.size_bytes, 0, 0})) {
-        return false;
+    } else {
+        insert(row, at, (follower_range){range.address, range.size_bytes, 0, 0});
     }
     if (at + 1 < row->count && row->list[at + 1].address == end_of(&row->list[at])) {
         row->list[at].size_bytes += row->list[at + 1].size_bytes;
         drop(row, at + 1);
     }
-    return true;
 }
 
-/* Removes the parts that are in the row. False if malloc fails. */
-static bool remove_range(follower_row *row, follower_range range)
+/* Removes what is in the row. */
+static void remove_range(follower_row *row, follower_range range)
 {
     size_t at = from(row, range.address);
     const uint64_t end = end_of(&row->list[at]);
     row->list[at].size_bytes = range.address - row->list[at].address;
-    if (end > end_of(&range) &&
-        !insert(row, at + 1, (follower_range){end_of(&range), end - end_of(&range), 0, 0})) {
-        return false;
+    if (end > end_of(&range)) {
+        insert(row, at + 1, (follower_range){end_of(&range), end - end_of(&range), 0, 0});
     }
     if (row->list[at].size_bytes == 0) {
         drop(row, at);
     }
-    return true;
 }
 
 /* Chunks there become unknown. */
-static bool forget_chunks(mend_follower *f, follower_range range)
+static void forget_chunks(mend_follower *f, follower_range range)
 {
     follower_row *row = &f->chunks;
     for (size_t at = from(row, range.address);
          at < row->count && row->list[at].address < end_of(&range);) {
         const follower_range was = row->list[at];
         drop(row, at);
-        if (was.address < range.address &&
-            !insert(row, at++,
-                    (follower_range){was.address, range.address - was.address, 0, was.tag})) {
-            return false;
+        if (was.address < range.address) {
+            insert(row, at++,
+                   (follower_range){was.address, range.address - was.address, 0, was.tag});
         }
         if (end_of(&was) > end_of(&range)) {
-            return insert(
-                row, at,
-                (follower_range){end_of(&range), end_of(&was) - end_of(&range), 0, was.tag});
+            insert(row, at,
+                   (follower_range){end_of(&range), end_of(&was) - end_of(&range), 0, was.tag});
+            return;
         }
     }
-    return true;
+}
+
+static void put_chunk(mend_follower *f, follower_range range, uint64_t chunk)
+{
+    forget_chunks(f, range);
+    insert(&f->chunks, from(&f->chunks, range.address),
+           (follower_range){range.address, range.size_bytes, 0, chunk});
+}
+
+static bool is_gone(const mend_follower *f, uint64_t chunk)
+{
+    return is_in(&f->gone, (follower_range){.address = chunk, .size_bytes = 1});
 }
 
 /* Each returns the fault, or NULL. */
@@ -131,39 +137,6 @@ static const char *check_chunk(const mend_follower *f, uint64_t address, uint64_
                                                        : NULL;
 }
 
-static bool is_gone(const mend_follower *f, uint64_t chunk)
-{
-    return is_in(&f->gone, (follower_range){.address = chunk, .size_bytes = 1});
-}
-
-/* Numbers rise. */
-static const char *create_chunk(mend_follower *f, uint64_t chunk)
-{
-    if (is_gone(f, chunk)) {
-        return "is created and was there before";
-    }
-    f->newest = chunk > f->newest ? chunk : f->newest;
-    return NULL;
-}
-
-static const char *release_chunk(mend_follower *f, uint64_t chunk)
-{
-    if (is_gone(f, chunk)) {
-        return "is released and is gone already";
-    }
-    return chunk == 0 || insert(&f->gone, from(&f->gone, chunk), (follower_range){chunk, 1, 0, 0})
-               ? NULL
-               : "no host memory";
-}
-
-static const char *put_chunk(mend_follower *f, follower_range range, uint64_t chunk)
-{
-    range = (follower_range){range.address, range.size_bytes, 0, chunk};
-    return forget_chunks(f, range) && insert(&f->chunks, from(&f->chunks, range.address), range)
-               ? NULL
-               : "no host memory";
-}
-
 static const char *add_chunk(mend_follower *f, follower_range range, uint64_t chunk)
 {
     if (chunk == 0) {
@@ -172,7 +145,8 @@ static const char *add_chunk(mend_follower *f, follower_range range, uint64_t ch
     if (is_gone(f, chunk) || chunk > f->newest) {
         return "is mapped in a chunk that does not exist";
     }
-    return put_chunk(f, range, chunk);
+    put_chunk(f, range, chunk);
+    return NULL;
 }
 
 static const char *add_mapping(mend_follower *f, follower_range range)
@@ -180,18 +154,8 @@ static const char *add_mapping(mend_follower *f, follower_range range)
     if (meets(&f->mapped, range)) {
         return "is mapped where something is mapped";
     }
-    return add_range(&f->mapped, range) ? NULL : "no host memory";
-}
-
-static const char *remove_mapping(mend_follower *f, follower_range range)
-{
-    if (!is_in(&f->mapped, range)) {
-        return "is unmapped and was not mapped";
-    }
-    if (meets(&f->live, range) || meets(&f->pages, range)) {
-        return "is unmapped below a block or a page";
-    }
-    return remove_range(&f->mapped, range) ? NULL : "no host memory";
+    add_range(&f->mapped, range);
+    return NULL;
 }
 
 static const char *add_pages(mend_follower *f, follower_range range)
@@ -202,15 +166,8 @@ static const char *add_pages(mend_follower *f, follower_range range)
     if (meets(&f->live, range) || meets(&f->pages, range)) {
         return "is committed over a block or a page";
     }
-    return add_range(&f->pages, range) ? NULL : "no host memory";
-}
-
-static const char *remove_pages(mend_follower *f, follower_range range)
-{
-    if (!is_in(&f->pages, range)) {
-        return "is decommitted and was not committed";
-    }
-    return remove_range(&f->pages, range) ? NULL : "no host memory";
+    add_range(&f->pages, range);
+    return NULL;
 }
 
 /* A block without a chunk is passed through to the driver, and nothing is mapped. */
@@ -225,16 +182,7 @@ static const char *add_block(mend_follower *f, follower_range block, bool is_pas
     if (block.requested_bytes == 0 || block.requested_bytes > block.size_bytes) {
         return "has a wrong size";
     }
-    return insert(&f->live, from(&f->live, block.address), block) ? NULL : "no host memory";
-}
-
-static const char *remove_block(mend_follower *f, follower_range block)
-{
-    size_t at = from(&f->live, block.address);
-    if (at == f->live.count || memcmp(&f->live.list[at], &block, sizeof(block)) != 0) {
-        return "is freed and was not allocated so";
-    }
-    drop(&f->live, at);
+    insert(&f->live, from(&f->live, block.address), block);
     return NULL;
 }
 
@@ -246,37 +194,63 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
         return "has a kind that is none";
     }
     f->seen[event->kind]++;
+    const uint64_t chunk = event->chunk;
     const char *what = NULL;
+    size_t at = 0;
     switch (event->kind) {
     case MEND_EVENT_ALLOC:
-        what = check_chunk(f, range.address, event->chunk);
-        return what == NULL ? add_block(f, range, event->chunk == 0) : what;
+        what = check_chunk(f, range.address, chunk);
+        return what == NULL ? add_block(f, range, chunk == 0) : what;
     case MEND_EVENT_FREE:
-        what = check_chunk(f, range.address, event->chunk);
-        return what == NULL ? remove_block(f, range) : what;
+        at = from(&f->live, range.address);
+        if (at == f->live.count || memcmp(&f->live.list[at], &range, sizeof(range)) != 0) {
+            return "is freed and was not allocated so";
+        }
+        drop(&f->live, at);
+        return check_chunk(f, range.address, chunk);
     case MEND_EVENT_MAP:
-        what = add_chunk(f, range, event->chunk);
+        what = add_chunk(f, range, chunk);
         return what == NULL ? add_mapping(f, range) : what;
     case MEND_EVENT_UNMAP:
-        what = check_chunk(f, range.address, event->chunk);
-        return what == NULL && forget_chunks(f, range) ? remove_mapping(f, range) : what;
+        if (!is_in(&f->mapped, range)) {
+            return "is unmapped and was not mapped";
+        }
+        if (meets(&f->live, range) || meets(&f->pages, range)) {
+            return "is unmapped below a block or a page";
+        }
+        what = check_chunk(f, range.address, chunk);
+        forget_chunks(f, range);
+        remove_range(&f->mapped, range);
+        return what;
     case MEND_EVENT_COMMIT:
         return add_pages(f, range);
     case MEND_EVENT_DECOMMIT:
-        return remove_pages(f, range);
-    case MEND_EVENT_CREATE:
+        if (!is_in(&f->pages, range)) {
+            return "is decommitted and was not committed";
+        }
+        remove_range(&f->pages, range);
+        return NULL;
+    case MEND_EVENT_CREATE: /* numbers rise */
         f->reserved_bytes += event->size_bytes;
-        return create_chunk(f, event->chunk);
+        f->newest = chunk > f->newest ? chunk : f->newest;
+        return is_gone(f, chunk) ? "is created and was there before" : NULL;
     case MEND_EVENT_RELEASE:
         f->reserved_bytes -= event->size_bytes;
-        return release_chunk(f, event->chunk);
+        if (is_gone(f, chunk)) {
+            return "is released and is gone already";
+        }
+        if (chunk != 0) {
+            insert(&f->gone, from(&f->gone, chunk), (follower_range){chunk, 1, 0, 0});
+        }
+        return NULL;
     case MEND_EVENT_EXCHANGE:
-        what = is_in(&f->mapped, range) ? NULL : "gets another chunk and is not mapped";
-        return what == NULL ? add_chunk(f, range, event->chunk) : what;
+        return is_in(&f->mapped, range) ? add_chunk(f, range, chunk)
+                                        : "gets another chunk and is not mapped";
     case MEND_EVENT_SLEEP: /* it has no chunk's memory, and wakes in any */
-        return put_chunk(f, range, 0);
+        put_chunk(f, range, 0);
+        return NULL;
     case MEND_EVENT_WAKE:
-        return add_chunk(f, range, event->chunk);
+        return add_chunk(f, range, chunk);
     case MEND_EVENT_COMPACT:
         return is_in(&f->mapped, range) ? NULL : "is compacted and not mapped";
     default:

@@ -16,6 +16,21 @@ typedef struct look {
     char *finding;
 } look;
 
+typedef struct region_sums {
+    uint64_t bytes;
+    uint64_t live_blocks;
+    uint64_t live_bytes; /* pages included */
+    uint64_t page_bytes;
+    uint64_t requested_bytes;
+    uint64_t idle_bytes; /* of kind FREE */
+    uint64_t small_bytes;
+    uint64_t kept_bytes; /* free, for graphs */
+    uint64_t pinned_bytes;
+    uint64_t pinned_free_bytes;
+    uint64_t unmapped_blocks;
+    uint64_t asleep_bytes; /* of blocks: also if a part of them is awake */
+} region_sums;
+
 /* False, and the finding, unless `holds`. */
 static bool claim(const look *l, bool holds, const char *what, uint64_t is, uint64_t expected)
 {
@@ -49,9 +64,9 @@ mend_region *mend_regions_of(mend_pool *pool, size_t *count)
     return regions;
 }
 
-mend_region_sums mend_regions_sum(const mend_region *regions, size_t count)
+static region_sums sum_of(const mend_region *regions, size_t count)
 {
-    mend_region_sums sums = {0};
+    region_sums sums = {0};
     for (size_t i = 0; i < count; i++) {
         const mend_region *at = &regions[i];
         bool is_page = at->kind == MEND_REGION_PAGE;
@@ -152,7 +167,7 @@ static uint64_t free_away(const mend_chunks *chunks)
     return bytes;
 }
 
-static bool sums_are_right(const look *l, const mend_region_sums *sums)
+static bool sums_are_right(const look *l, const region_sums *sums)
 {
     const mend_chunks *chunks = &l->pool->heap.chunks;
     mend_stats stats = MEND_STATS_INIT;
@@ -293,7 +308,7 @@ bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_B
                     (is_used(at) ? block_is_right(&l, at) : free_is_right(&l, at));
     }
     if (are_right) {
-        mend_region_sums sums = mend_regions_sum(regions, count);
+        region_sums sums = sum_of(regions, count);
         are_right = sums_are_right(&l, &sums) &&
                     owners_are_right(&l, regions, count, sums.live_bytes) &&
                     scopes_are_right(&l, regions, count);
