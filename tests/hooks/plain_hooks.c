@@ -31,43 +31,25 @@ static void expect_on(hooks_rig *rig, int device, const void *block)
     HOOKS_OK(mend_get_block_info(pool, block, &info));
 }
 
-/* A block is freed without a stream while work on one still writes it, and handed to another who
- * uses another. */
-static void hand_on(const hook *h)
+/* A block is freed while work on one still writes it, and handed to another who uses another
+ * stream. By each hook, and by one that names no stream: memory that a stream-ordered hook has
+ * freed is ready for its stream, and not for one of which nothing is known. */
+KIT_RIG_EACH(plain_hooks, memory_in_flight_is_handed_to_nobody, int, i, 2 * HOOKS, hooks_rig, rig,
+             hooks_open(rig, MIB), hooks_close(rig))
 {
-    hooks_rig rig;
+    hook h = hooks[i / 2];
     size_t bytes = 600 * KIB; /* two do not fit */
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    void *block = h->alloc(&rig, bytes, rig.streams[0]);
-    hooks_launch(&rig, rig.streams[0], MEND_SIM_WORK_WRITE, block, bytes, 1, LONG_NS);
-    h->free(&rig, block, bytes, rig.streams[0]);
-    block = h->alloc(&rig, bytes, rig.streams[1]);
+    h.alloc = i % 2 == 0 ? h.alloc : hooks[HOOKS - 1].alloc;
+    void *block = h.alloc(rig, bytes, rig->streams[0]);
+    hooks_launch(rig, rig->streams[0], MEND_SIM_WORK_WRITE, block, bytes, 1, LONG_NS);
+    h.free(rig, block, bytes, rig->streams[0]);
+    block = h.alloc(rig, bytes, rig->streams[1]);
     ASSERT_TRUE(block != NULL);
-    hooks_launch(&rig, rig.streams[1], MEND_SIM_WORK_WRITE, block, bytes, 2, 1);
-    hooks_launch(&rig, rig.streams[1], MEND_SIM_WORK_VERIFY, block, bytes, 2, 3 * LONG_NS);
-    h->free(&rig, block, bytes, rig.streams[1]);
-    mend_sim_advance(rig.sim, 5 * LONG_NS);
-    EXPECT_TRUE(hooks_device_is_well(&rig));
-    hooks_close(&rig);
-}
-
-MEND_TEST(plain_hooks, memory_in_flight_is_handed_to_nobody)
-{
-    for (int i = 0; i < HOOKS; i++) {
-        hand_on(&hooks[i]);
-    }
-}
-
-/* Memory that a stream-ordered hook has freed is ready for its stream, and not for one of which
- * nothing is known. */
-MEND_TEST(plain_hooks, nor_to_one_that_names_no_stream)
-{
-    for (int i = 0; i < HOOKS; i++) {
-        hook mixed = hooks[i];
-        mixed.alloc = hooks[HOOKS - 1].alloc;
-        mixed.free = hooks[i].free;
-        hand_on(&mixed);
-    }
+    hooks_launch(rig, rig->streams[1], MEND_SIM_WORK_WRITE, block, bytes, 2, 1);
+    hooks_launch(rig, rig->streams[1], MEND_SIM_WORK_VERIFY, block, bytes, 2, 3 * LONG_NS);
+    h.free(rig, block, bytes, rig->streams[1]);
+    mend_sim_advance(rig->sim, 5 * LONG_NS);
+    EXPECT_TRUE(hooks_device_is_well(rig));
 }
 
 /* ---- by threads ------------------------------------------------------------------------------ */
@@ -200,38 +182,28 @@ HOOKS_TEST(plain_hooks, else_its_memory_has_no_stream, MIB)
     EXPECT_TRUE(mend_test_holds_in_a_child(uses_streams_up, rig));
 }
 
-/* Memory freed without a stream is released to the driver: a wait tells that the device is idle. */
-static void empty_cache(bool has_events, bool is_busy)
+/* Memory freed without a stream is released to the driver: a wait tells that the device is idle.
+ * With events of the context or without, and with work on the memory or without. */
+KIT_RIG_EACH(plain_hooks, an_empty_cache_holds_what_is_in_use, int, i, 4, hooks_rig, rig,
+             hooks_open(rig, MIB), hooks_close(rig))
 {
-    hooks_rig rig;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     fault.call = "context_record";
     fault.count = UINT64_MAX;
     fault.status = MEND_DRIVER_NOT_SUPPORTED;
-    if (!has_events) {
-        EXPECT_RESULT(MEND_OK, mend_sim_fail(rig.sim, &fault));
-    }
-    const mend_ort_functions ort = functions_of(&rig, MEND_NO_STREAM);
+    EXPECT_OK(i % 2 == 0 ? MEND_OK : mend_sim_fail(rig->sim, &fault));
+    const mend_ort_functions ort = functions_of(rig, MEND_NO_STREAM);
     void *kept = ort.alloc(64 * KIB);
     void *freed = ort.alloc(256 * KIB);
-    if (is_busy) {
-        hooks_write_long(&rig, 0, freed, 256 * KIB);
+    if (i / 2 == 0) {
+        hooks_write_long(rig, 0, freed, 256 * KIB);
     }
     ort.free(freed);
     ort.empty_cache();
-    EXPECT_U64_EQ(64 * KIB, hooks_stats(&rig).reserved_bytes);
-    EXPECT_U64_EQ(1, hooks_stats(&rig).host_waits);
-    EXPECT_TRUE(hooks_device_is_well(&rig));
+    EXPECT_U64_EQ(64 * KIB, hooks_stats(rig).reserved_bytes);
+    EXPECT_U64_EQ(1, hooks_stats(rig).host_waits);
+    EXPECT_TRUE(hooks_device_is_well(rig));
     ort.free(kept);
-    hooks_close(&rig);
-}
-
-MEND_TEST(plain_hooks, an_empty_cache_holds_what_is_in_use)
-{
-    for (int i = 0; i < 4; i++) {
-        empty_cache(i % 2 == 0, i / 2 == 0);
-    }
 }
 
 HOOKS_TEST(plain_hooks, nor_does_it_disturb_a_capture, MIB)
