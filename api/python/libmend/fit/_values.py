@@ -164,7 +164,8 @@ class Values(TorchDispatchMode):
     def has_memory(tensor) -> bool:
         """Whether it is a tensor of the GPU with memory of its own. A sparse one consists of
         others."""
-        return isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.layout is torch.strided
+        is_cuda = isinstance(tensor, torch.Tensor) and tensor.is_cuda
+        return is_cuda and tensor.layout is torch.strided
 
     @staticmethod
     def is_few(tensor) -> bool:
