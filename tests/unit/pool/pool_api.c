@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "driver/driver.h"
 #include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/host_memory.h"
@@ -127,4 +128,28 @@ KIT_TEST(pool_api, a_pointer_of_another_pool_names_that_pool)
     EXPECT_OK(mend_free(other, block, NULL));
     EXPECT_OK(mend_pool_destroy(other));
     EXPECT_REFUSAL(FOREIGN_POINTER, "is not memory of this pool", mend_free(w->pool, &words, NULL));
+}
+
+/* ---- the thread's last error, beyond EXPECT_RESULT (support/call.h) -------------------------- */
+
+static void fail_meanwhile(KIT_UNUSED void *context, KIT_UNUSED const char *call,
+                           KIT_UNUSED int is_after)
+{
+    (void)mend_free(NULL, &fail_meanwhile, NULL);
+}
+
+/* Only a simulated device calls the program inside of a driver call. */
+KIT_TEST(pool_last_error, a_failing_call_inside_of_a_driver_call_is_not_that_of_the_call_outside)
+{
+    mend_error error = MEND_ERROR_INIT;
+    void *block = NULL;
+    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
+    mend_sim_set_call_observer(w->sim, fail_meanwhile, NULL);
+    mend_result result = mend_alloc(w->pool, MEND_MIB, NULL, &block);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_INT_EQ(MEND_ERROR_DRIVER, result);
+    EXPECT_OK(mend_get_last_error(&error));
+    EXPECT_INT_EQ(MEND_ERROR_DRIVER, error.result);
+    EXPECT_STR_EQ("cuMemMap", error.driver_call);
+    mend_sim_clear_faults(w->sim);
 }

@@ -172,32 +172,6 @@ MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
     sem_destroy(&c.begun);
 }
 
-KIT_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
-{
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    w->pool->heap.chunks.empty_unmapped_bytes += 512; /* more of them: observe_validate */
-    EXPECT_REFUSAL(INTERNAL, "counts of chunks", mend_validate(w->pool));
-    w->pool->heap.chunks.empty_unmapped_bytes -= 512;
-}
-
-KIT_TEST_IN(pool_config, a_program_runs_under_the_audit,
-            kit_open_set(w, w->sim_config.memory_bytes = 8 * MEND_MIB))
-{
-    void *blocks[16] = {NULL};
-    mend_test_random random;
-    mend_test_random_init(&random, mend_test_seed());
-    for (int i = 0; i < 400; i++) {
-        void **block = &blocks[mend_test_random_below(&random, 16)];
-        kit_free(w, *block, NULL);
-        *block = NULL;
-        uint64_t size_bytes = 1 + mend_test_random_below(&random, 2 * MEND_MIB);
-        mend_result result = mend_alloc(w->pool, size_bytes, NULL, block);
-        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
-        EXPECT_OK(i % 50 == 0 ? mend_trim(w->pool, 4 * MEND_MIB, MEND_TRIM_IDLE, NULL) : MEND_OK);
-        EXPECT_OK(mend_validate(w->pool));
-    }
-}
-
 /* Whose memory is the host's: half of it is in use when the pool is created. */
 static uint64_t limit_on_a_shared_device(uint64_t limit_bytes, bool later)
 {

@@ -1,5 +1,9 @@
 /* Corners of the pool: absurd configs, undo that is itself refused, peaks after a failure. */
+#include "driver/driver.h"
+#include "mend/mend.h"
+#include "mend/mend_sim.h"
 #include "pool/pool.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
@@ -114,34 +118,15 @@ KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
     kit_alloc(w, 64 * MEND_MIB, NULL);
 }
 
-/* Of a pool, and of graph pools of it: one that has begun, and one that has not. */
+/* Each call, and each of a graph pool: tests/process/refused.c. */
 KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
 {
     void *pointer = NULL;
-    size_t count = 7;
-    uint64_t cursor = 0;
-    mend_stats stats = MEND_STATS_INIT;
-    mend_history_event event;
-    mend_graph_pool *made = NULL;
-    mend_graph_pool *idle = kit_graph_pool(w);
-    mend_graph_pool *begun = kit_begin_graph_pool(w, S(0));
     w->pool->generation++; /* as if it had been inherited through fork */
     EXPECT_ERROR(FORKED, mend_alloc(w->pool, 512, NULL, &pointer));
-    EXPECT_ERROR(FORKED, mend_free(w->pool, &stats, NULL));
-    EXPECT_ERROR(FORKED, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_ERROR(FORKED, mend_get_stats(w->pool, &stats));
-    EXPECT_ERROR(FORKED, mend_history_start(w->pool, 0));
-    EXPECT_ERROR(FORKED, mend_history_start(w->pool, 8));
-    EXPECT_ERROR(FORKED, mend_history_read(w->pool, &cursor, &event, sizeof(event), 1, &count));
-    EXPECT_ERROR(FORKED, mend_graph_pool_create(w->pool, &made));
-    EXPECT_ERROR(FORKED, mend_graph_pool_begin(idle, NULL));
-    EXPECT_ERROR(FORKED, mend_graph_pool_end(begun));
-    EXPECT_ERROR(FORKED, mend_graph_pool_destroy(idle, NULL));
-    EXPECT_ERROR(FORKED, mend_graph_pool_destroy(idle, MEND_NO_STREAM));
     EXPECT_ERROR(FORKED, mend_pool_destroy(w->pool));
-    EXPECT_TRUE(pointer == NULL && made == NULL && count == 7);
+    EXPECT_PTR_EQ(NULL, pointer);
     w->pool->generation--;
-    EXPECT_OK(mend_graph_pool_end(begun));
 }
 
 /* New memory is made beside a capture in the same thread, and the thread is as it was. */
@@ -176,4 +161,77 @@ KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit
     kit_fail(w, "context_synchronize", 0, BOTH_TRIES, LOST);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     EXPECT_LEDGER(w, chunks, 0, mappings, 0, reservations, 0);
+}
+
+KIT_TEST(pool_refused, graph_pools_and_callbacks_need_host_memory)
+{
+    mend_graph_pool *graph_pool = NULL;
+    int calls = 0;
+    mend_test_fail_host_memory_after(0, UINT64_MAX);
+    mend_test_watch_host_memory(true);
+    mend_result of_graph_pool = mend_graph_pool_create(w->pool, &graph_pool);
+    mend_result of_callback = mend_add_pressure_callback(w->pool, kit_count_pressure, &calls);
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    EXPECT_ERROR(OUT_OF_HOST_MEMORY, of_graph_pool);
+    EXPECT_PTR_EQ(NULL, graph_pool);
+    EXPECT_ERROR(OUT_OF_HOST_MEMORY, of_callback);
+    EXPECT_OK(mend_graph_pool_create(w->pool, &graph_pool));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, NULL));
+    EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, kit_count_pressure, &calls));
+}
+
+/* ---- figures of failures. The others: tests/sim/figures.c ------------------------------------ */
+
+KIT_EACH(pool_statistics, what_was_undone_was_never_created, int, i, 2, kit_open_default(w))
+{
+    static const char *const calls[] = {"map", "set_access"};
+    void *block = NULL;
+    kit_fail(w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &block));
+    mend_stats stats = mend_world_stats(w);
+    EXPECT_FIELDS(stats, created_bytes, 0, chunks_created, 0, chunks_released, 0);
+    EXPECT_U64_EQ(1, stats.driver_failures);
+    EXPECT_U64_EQ(0, stats.out_of_memory); /* it was refused, not full */
+}
+
+/* A mapping waits for open epochs of its stream. The flush that cannot record it goes on. */
+KIT_SET_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted,
+             w->pool_config.strategy = 5) /* a chunk moves */
+{
+    void *block = kit_alloc(w, MEND_MIB, NULL);
+    kit_free(w, block, NULL);
+    kit_alloc_aligned(w, MEND_MIB, MEND_GIB, NULL);
+    EXPECT_STATS(w, retired_bytes, MEND_MIB);
+    kit_fail(w, "event_record", 0, 1, MEND_DRIVER_UNKNOWN);
+    uint64_t before = mend_world_stats(w).driver_failures;
+    kit_alloc(w, MEND_MIB, NULL);
+    EXPECT_STATS(w, driver_failures, before + 1, retired_bytes, MEND_MIB);
+}
+
+/* Each host allocation of a request fails in turn, also the one for the fences of its flush. */
+MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
+{
+    enum { MOST_ALLOCATIONS = 6 };
+    int served = 0;
+    for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
+        mend_world w;
+        mend_unwatched_driver unwatched;
+        void *other = NULL;
+        mend_world_init(&w);
+        w.pool_config.strategy = 5; /* a chunk moves */
+        ASSERT_TRUE(kit_open_unwatched(&w, &unwatched));
+        void *block = kit_alloc(&w, MEND_MIB, NULL);
+        kit_free(&w, block, NULL);
+        block = kit_alloc_aligned(&w, MEND_MIB, MEND_GIB, NULL);
+        mend_result result = mend_test_starve(after, 1, mend_alloc(w.pool, MEND_MIB, NULL, &other));
+        served += result == MEND_OK && mend_test_failed_host_allocations() > 0;
+        mend_test_heal_host_memory();
+        EXPECT_STATS(&w, driver_failures, 0);
+        kit_free(&w, block, NULL);
+        kit_free(&w, other, NULL);
+        kit_close(&w);
+    }
+    EXPECT_TRUE(served > 0); /* in spite of it */
 }

@@ -2,9 +2,6 @@
  * Peer pools: several on one device, where one holds idle chunks and another needs the memory. It
  * gets the missing bytes, and the others keep the rest.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
 #include <string.h>
 
 #include "mend/mend_frameworks.h"
@@ -201,34 +198,6 @@ FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
     EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
 }
 
-/* The device may have the rest. */
-FAMILY_TEST(pool_peer_pools, work_is_waited_for_where_nobody_knows_what_is_free, open_family(r, 2))
-{
-    leave_in_flight(r, r->pools[1], 4 * MEND_MIB, 1000);
-    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    kit_alloc(w, 6 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
-    mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
-}
-
-/* Two chunks of six find memory, and half a chunk is free beside the peer pool's. */
-FAMILY_TEST(pool_peer_pools, a_wake_waits_for_work_where_nobody_knows_what_is_free,
-            open_family(r, 2))
-{
-    void *block = kit_alloc(w, 6 * MEND_MIB, NULL);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    mend_sim_set_foreign_bytes(w->sim, 0, 2 * MEND_MIB);
-    leave_in_flight(r, r->pools[1], 3584 * MEND_KIB, 1000);
-    EXPECT_U64_EQ(3584 * MEND_KIB, reserved(r->pools[1]));
-    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    mend_sim_clear_faults(w->sim);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    kit_free(w, block, NULL);
-    EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
-}
-
 static void *use_memory(void *pool)
 {
     EXPECT_OK(mend_free(pool, kit_alloc_from(pool, 64 * MEND_KIB, NULL), NULL));
@@ -289,90 +258,6 @@ FAMILY_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over, open_family(
     kit_fail(w, "unmap", 0, 0, 999);
     kit_alloc(w, 3 * MEND_MIB, NULL);
     expect_reserved(r, (uint64_t[MOST]){3, 3, 1}, 1); /* both were asked */
-}
-
-/* Two pools that each need idle memory of the other, at the same moment. */
-static pthread_barrier_t both;
-static __thread int has_met;
-
-/* Both have been refused before either asks the other. */
-static void meet_when_refused(KIT_UNUSED void *context, const char *call, int is_after)
-{
-    if (is_after && strcmp(call, "memory_info") == 0 && !has_met) {
-        has_met = 1;
-        pthread_barrier_wait(&both);
-    }
-}
-
-static void *take_from_the_other(void *pool)
-{
-    void *pointer = NULL;
-    mend_result result = mend_alloc(*(mend_pool **)pool, 6 * MEND_MIB, NULL, &pointer);
-    EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
-    return pointer;
-}
-
-FAMILY_TEST(pool_peer_pools, may_ask_each_other_at_once, open_family(r, 2))
-{
-    leave_idle(r->pools[0], 4);
-    leave_idle(r->pools[1], 4);
-    pthread_barrier_init(&both, NULL, 2);
-    mend_sim_set_call_observer(w->sim, meet_when_refused, NULL);
-    mend_test_run_threads(take_from_the_other, r->pools, 2);
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
-    EXPECT_TRUE(reserved(r->pools[0]) + reserved(r->pools[1]) <= 8 * MEND_MIB);
-    pthread_barrier_destroy(&both);
-}
-
-/* A peer pool that is destroyed while it is asked: its end waits until it has been. */
-typedef struct ending {
-    family *f;
-    sem_t begun;
-    sem_t over;
-    pthread_t thread;
-    bool has_begun;
-} ending;
-
-static void *destroy_peer_pool(void *argument)
-{
-    ending *e = argument;
-    sem_post(&e->begun);
-    EXPECT_OK(mend_pool_destroy(e->f->pools[1]));
-    sem_post(&e->over);
-    return NULL;
-}
-
-static void destroy_when_it_releases(void *context, const char *call, int is_after)
-{
-    ending *e = context;
-    if (!is_after && strcmp(call, "unmap") == 0 && !e->has_begun) {
-        e->has_begun = true;
-        EXPECT_INT_EQ(0, pthread_create(&e->thread, NULL, destroy_peer_pool, e));
-        sem_wait(&e->begun);
-        for (int i = 0; i < 100; i++) {
-            sched_yield();
-            EXPECT_INT_EQ(-1, sem_trywait(&e->over));
-        }
-    }
-}
-
-FAMILY_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_asked,
-            open_family(r, 2))
-{
-    leave_idle(r->pools[1], 8);
-    ending e = {.f = r};
-    sem_init(&e.begun, 0, 0);
-    sem_init(&e.over, 0, 0);
-    mend_sim_set_call_observer(w->sim, destroy_when_it_releases, &e);
-    kit_alloc(w, 5 * MEND_MIB, NULL);
-    EXPECT_TRUE(e.has_begun);
-    pthread_join(e.thread, NULL);
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
-    EXPECT_LEDGER(w, chunk_bytes, 5 * MEND_MIB);
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    r->count = 1;
-    sem_destroy(&e.begun);
-    sem_destroy(&e.over);
 }
 
 /* The limit would need the release of only 2 MiB. The device has 1 of 3. */

@@ -71,26 +71,11 @@ static void use_blocks(mend_world *w, int allocations_in_order)
     kit_end_stream(w, stream);
 }
 
-PLAIN_TEST(a_device_without_virtual_memory_passes_to_its_pools, BY_POOLS, 0)
+KIT_RIG_EACH(pool_plain, each_way_passes_all_blocks, int, how, BY_THREAD + 1, mend_world, w,
+             open_plain(w, (way)how, 0), close_plain(w))
 {
-    EXPECT_STATS(w, bare_device, 0);
-    use_blocks(w, 2);
-}
-
-PLAIN_TEST(a_device_without_pools_passes_plainly, WITHOUT_POOLS, 0)
-{
-    EXPECT_STATS(w, bare_device, 1);
-    use_blocks(w, 0);
-}
-
-PLAIN_TEST(a_pool_passes_plainly_because_it_is_told, BY_CONFIG, 0)
-{
-    use_blocks(w, 0);
-}
-
-PLAIN_TEST(a_thread_passes_plainly_because_it_says_so, BY_THREAD, 0)
-{
-    use_blocks(w, 0);
+    EXPECT_STATS(w, bare_device, how == WITHOUT_POOLS);
+    use_blocks(w, how == BY_POOLS ? 2 : 0);
 }
 
 /* In the order of its own stream a free waits for nothing. */
