@@ -36,7 +36,8 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                                               .rdma = config->rdma && device->rdma};
     mend_chunks_init(&heap->chunks, heap->driver, &properties, &heap->events);
     mend_map_init(heap);
-    mend_events_init(&heap->events, clock_ns, heap->driver, &heap->state);
+    heap->events =
+        (mend_events){.clock_ns = clock_ns, .clock = heap->driver, .guard = &heap->state};
     uint64_t address_reservation_bytes = config->address_reservation_bytes;
     if (address_reservation_bytes == 0) {
         address_reservation_bytes =

@@ -302,7 +302,7 @@ static void hear(void *context)
 {
     mend_capture_end *end = context;
     atomic_store(&end->has_come, true);
-    mend_process_note_graph_end();
+    atomic_fetch_add(&mend_process_graph_ends, 1u);
     leave(end);
 }
 
@@ -364,7 +364,7 @@ void mend_capture_graph_pools_collect_all(mend_heap *heap)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_list *end = &heap->graph_pools.list;
-    const unsigned heard = mend_process_graph_ends();
+    const unsigned heard = atomic_load(&mend_process_graph_ends);
     if (heard == heap->graph_pools.ends_seen) {
         return;
     }
@@ -389,12 +389,16 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
                                        uint32_t *index)
 {
     MEND_TRY(mend_users_find_stream(heap, order.stream, graph_pool, index));
-    if (graph_pool != 0) { /* of the program and not begun on the stream: no watch tells of the
-                            * end */
-        const bool is_unwatched = order.capture != 0 &&
-                                  (graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) == 0 &&
-                                  taking(heap, order.stream) != graph_pool;
-        mend_slots_name(&heap->streams, *index, order.capture, is_unwatched);
+    if (graph_pool != 0) {
+        mend_stream_state *state = &heap->streams.items[*index];
+        state->used_outside |= order.capture == 0;
+        state->named_in = order.capture;
+        if (order.capture != 0 && (graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) == 0 &&
+            taking(heap, order.stream) != graph_pool) {
+            /* of the program and not begun on the stream: no watch tells of the end */
+            mend_slots_see(&heap->streams, *index, true, order.capture);
+            state->serves_capture = true;
+        }
         mend_graph_pool_watch_again(heap, order.stream);
     }
     return MEND_OK;

@@ -1,12 +1,6 @@
 /* The listeners are few, in a list without an order. */
 #include "base/events.h"
 
-void mend_events_init(mend_events *events, uint64_t (*clock_ns)(const void *clock),
-                      const void *clock, const mend_mutex *guard)
-{
-    *events = (mend_events){.clock_ns = clock_ns, .clock = clock, .guard = guard};
-}
-
 void mend_events_listen(mend_events *events, mend_listener *listener, uint32_t kinds)
 {
     mend_listener **link = &events->listeners;

@@ -44,10 +44,6 @@ typedef struct mend_events {
     mend_listener *listeners;
 } mend_events;
 
-/* Without listeners. `guard` is held by all who use the events. */
-void mend_events_init(mend_events *events, uint64_t (*clock_ns)(const void *clock),
-                      const void *clock, const mend_mutex *guard);
-
 /* From now on the listener hears these kinds, each a bit, as long as the heap lives. */
 void mend_events_listen(mend_events *events, mend_listener *listener, uint32_t kinds);
 

@@ -76,30 +76,20 @@ void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value)
     place(map, key, value);
 }
 
-/* The index of the entry of `key`. Capacity if there is none. */
-static size_t index_of(const mend_pointer_map *map, uint64_t key)
-{
-    if (map->capacity == 0 || key == 0) {
-        return map->capacity;
-    }
-    size_t at = mend_pointer_map_home(map, key);
-    while (map->entries[at].key != key) {
-        if (map->entries[at].key == 0) {
-            return map->capacity;
-        }
-        at = (at + 1) & (map->capacity - 1);
-    }
-    return at;
-}
-
 void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key)
 {
-    size_t hole = index_of(map, key);
-    if (hole == map->capacity) {
+    if (map->capacity == 0) {
         return NULL;
     }
-    void *value = map->entries[hole].value;
     size_t mask = map->capacity - 1;
+    size_t hole = mend_pointer_map_home(map, key);
+    while (map->entries[hole].key != key && map->entries[hole].key != 0) {
+        hole = (hole + 1) & mask;
+    }
+    void *value = map->entries[hole].value;
+    if (value == NULL) { /* an empty entry */
+        return NULL;
+    }
     /* Moves later entries of the same cluster back, so that no search stops early at the hole. */
     for (size_t at = (hole + 1) & mask; map->entries[at].key != 0; at = (at + 1) & mask) {
         size_t home = mend_pointer_map_home(map, map->entries[at].key);

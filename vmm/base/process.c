@@ -61,29 +61,6 @@ mend_process_stacks mend_process_own_stacks = {.mutex = LOG_MUTEX_INITIALIZER};
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
-/*
- * The files of exports would keep the memory after the parent has freed it, and importers would
- * find a dead socket. No other thread is about to change them: see before_fork.
- */
-static void close_shares(void)
-{
-    MEND_TREE_EACH(const mend_published, export, by_number, &mend_process_own_shares.published) {
-        for (size_t i = 0; i < export->all.count; i++) {
-            (void)close(export->chunks[i].file); /* two exports may have one chunk */
-        }
-    }
-    for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
-        if (mend_process_own_shares.visitors[i].is_here) {
-            (void)close(mend_process_own_shares.visitors[i].socket);
-        }
-    }
-    if (mend_process_own_shares.is_open) {
-        (void)close(mend_process_own_shares.listener);
-    }
-    mend_process_own_shares = (mend_process_shares){.mutex = SHARE_MUTEX_INITIALIZER,
-                                                    .published = {.compare = compare_numbers}};
-}
-
 /* Whatever the thread holds: no thread waits for anything while it holds such a lock. */
 static void before_fork(void)
 {
@@ -103,7 +80,23 @@ static void after_fork_in_parent(void)
  */
 static void start_anew(void)
 {
-    close_shares();
+    /* The files of exports would keep the memory after the parent has freed it, and importers would
+     * find a dead socket. No other thread is about to change them: see before_fork. */
+    MEND_TREE_EACH(const mend_published, export, by_number, &mend_process_own_shares.published) {
+        for (size_t i = 0; i < export->all.count; i++) {
+            (void)close(export->chunks[i].file); /* two exports may have one chunk */
+        }
+    }
+    for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
+        if (mend_process_own_shares.visitors[i].is_here) {
+            (void)close(mend_process_own_shares.visitors[i].socket);
+        }
+    }
+    if (mend_process_own_shares.is_open) {
+        (void)close(mend_process_own_shares.listener);
+    }
+    mend_process_own_shares = (mend_process_shares){.mutex = SHARE_MUTEX_INITIALIZER,
+                                                    .published = {.compare = compare_numbers}};
     mend_process_signal *signal = &mend_process_own_signal; /* the bells are the parent's */
     for (int i = 0; i < MEND_BELLS; i++) {
         atomic_store_explicit(&signal->bells[i], 0, memory_order_relaxed);
@@ -111,7 +104,7 @@ static void start_anew(void)
     atomic_store_explicit(&signal->handling, 0, memory_order_relaxed);
     signal->mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     signal->is_hooked = signal->is_hooked && !signal->unhook(signal);
-    mend_process_next_generation();
+    atomic_fetch_add_explicit(&mend_process_generation_now, 1, memory_order_relaxed);
     mend_process_own_log =
         (mend_process_log){.mutex = LOG_MUTEX_INITIALIZER, .shown = mend_process_own_log.shown};
     driver_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
@@ -238,17 +231,7 @@ void mend_process_drop_pool(int device, const mend_pool *pool)
 
 /* ---- captures that the program announced -------------------------------------------------- */
 
-static atomic_uint graph_ends;
-
-void mend_process_note_graph_end(void)
-{
-    atomic_fetch_add(&graph_ends, 1u);
-}
-
-unsigned mend_process_graph_ends(void)
-{
-    return atomic_load(&graph_ends);
-}
+atomic_uint mend_process_graph_ends;
 
 void mend_process_note_begun(bool is_begun)
 {

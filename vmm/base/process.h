@@ -119,9 +119,10 @@ void mend_process_drop_pool(int device, const mend_pool *pool);
 void mend_process_note_begun(bool is_begun);
 
 /* Ends of graphs that drivers have reported: a pool looks at its graph pools only if there are new
- * ones. The first takes no lock, because it is called inside the driver. */
-void mend_process_note_graph_end(void);
-unsigned mend_process_graph_ends(void);
+ * ones. No lock, because they are counted inside the driver. */
+extern atomic_uint mend_process_graph_ends __attribute__((visibility("hidden")));
+
+/* Whether any graph pool is begun. */
 bool mend_process_has_begun(void);
 
 /* Around a driver call that would spoil captures. False: not now, because a graph pool is begun, or

@@ -107,12 +107,6 @@ static inline uint64_t mend_process_generation(void)
     return atomic_load_explicit(&mend_process_generation_now, memory_order_relaxed);
 }
 
-/* Called in the child of a fork. */
-static inline void mend_process_next_generation(void)
-{
-    atomic_fetch_add_explicit(&mend_process_generation_now, 1, memory_order_relaxed);
-}
-
 /* ---- mutex.c --------------------------------------------------------------------------------- */
 
 /*

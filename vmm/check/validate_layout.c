@@ -128,7 +128,10 @@ static bool lists_are_right(const mend_validate_walk *a)
 bool mend_validate_streams(const mend_validate_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
-    uint64_t events = streams->idle_event_count + mend_streams_context_events(streams);
+    uint64_t events = streams->idle_event_count;
+    for (uint32_t k = 0; k < streams->context_event_count * MEND_CONTEXTS; k++) {
+        events += streams->context_events[k / MEND_CONTEXTS].of[k % MEND_CONTEXTS] != NULL;
+    }
     uint64_t marks = 0;
     uint32_t known = 0;
     for (uint32_t i = 0; i < streams->count; i++) {

@@ -16,24 +16,6 @@ static int attribute(const mend_cu_functions *functions, mend_cu_attribute which
 
 static_assert(MEND_CUDA_DEVICE_LIMIT <= sizeof(uint64_t) * CHAR_BIT, "a device is a bit of peers");
 
-/* The devices that can be given access to the memory of this one. */
-static uint64_t peers_of(const mend_cu_functions *functions, mend_cu_device device)
-{
-    uint64_t peers = 0;
-    int count = 0;
-    if (functions->cuDeviceGetCount(&count) != MEND_DRIVER_OK) {
-        return 0;
-    }
-    for (int i = 0; i < count && i < MEND_CUDA_DEVICE_LIMIT; i++) {
-        mend_cu_device other = 0;
-        int can = 0;
-        bool is_told = i != device && functions->cuDeviceGet(&other, i) == MEND_DRIVER_OK &&
-                       functions->cuDeviceCanAccessPeer(&can, other, device) == MEND_DRIVER_OK;
-        peers |= is_told && can != 0 ? UINT64_C(1) << i : 0;
-    }
-    return peers;
-}
-
 /* Properties that the driver reports. The last fields are only claims: the probe checks them. */
 static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_device_info *info)
 {
@@ -48,7 +30,19 @@ static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_d
     info->compute_major = attribute(functions, MEND_CU_COMPUTE_MAJOR, device);
     info->compute_minor = attribute(functions, MEND_CU_COMPUTE_MINOR, device);
     info->integrated = attribute(functions, MEND_CU_INTEGRATED, device) != 0;
-    info->peers = peers_of(functions, device);
+    info->peers = 0; /* those that can be given access to the memory */
+    int count = 0;
+    if (functions->cuDeviceGetCount(&count) != MEND_DRIVER_OK) {
+        count = 0;
+    }
+    for (int i = 0; i < count && i < MEND_CUDA_DEVICE_LIMIT; i++) {
+        mend_cu_device other = 0;
+        int can = 0;
+        const bool is_told =
+            i != device && functions->cuDeviceGet(&other, i) == MEND_DRIVER_OK &&
+            functions->cuDeviceCanAccessPeer(&can, other, device) == MEND_DRIVER_OK;
+        info->peers |= is_told && can != 0 ? UINT64_C(1) << i : 0;
+    }
     info->multicast = attribute(functions, MEND_CU_HAS_MULTICAST, device) != 0;
     info->virtual_memory = attribute(functions, MEND_CU_HAS_VIRTUAL_MEMORY, device) != 0;
     info->memory_pools = attribute(functions, MEND_CU_HAS_MEMORY_POOLS, device) != 0;

@@ -16,48 +16,10 @@
 /* Marks the identities that Mend makes: the driver's count from 1. */
 #define SPECIAL_ID (UINT64_C(1) << 63)
 
-static bool is_special(mend_stream stream)
-{
-    return stream == NULL || stream == MEND_STREAM_LEGACY || stream == MEND_STREAM_PER_THREAD;
-}
-
-/* For a green context: the primary context of its device. NULL if Mend has not opened the
- * device. */
-static mend_status ask_primary(mend_cuda *cuda, mend_context green, mend_context *primary)
-{
-    const mend_cu_functions *functions = &cuda->functions;
-    mend_cu_device device = 0;
-    mend_context popped = NULL;
-    MEND_TRY_CALL(functions->cuCtxPushCurrent(green));
-    mend_status status = functions->cuCtxGetDevice(&device);
-    functions->cuCtxPopCurrent(&popped);
-    *primary = NULL;
-    if (status == MEND_DRIVER_OK && device >= 0 && device < MEND_CUDA_DEVICE_LIMIT) {
-        mend_mutex_lock(&cuda->mutex);
-        *primary = cuda->device[device].context;
-        mend_mutex_unlock(&cuda->mutex);
-    }
-    return status;
-}
-
-/* A stream of another context than the current one may belong to a green context. */
-static mend_status ask_home(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
-{
-    const mend_cu_functions *functions = &cuda->functions;
-    mend_context current = NULL;
-    mend_cu_green_context green = NULL;
-    info->home = info->context;
-    mend_status status = functions->cuCtxGetCurrent(&current);
-    if (status != MEND_DRIVER_OK || current == info->context ||
-        functions->cuStreamGetGreenCtx == NULL) {
-        return status;
-    }
-    status = functions->cuStreamGetGreenCtx(stream, &green);
-    return status == MEND_DRIVER_OK && green != NULL ? ask_primary(cuda, info->context, &info->home)
-                                                     : status;
-}
-
 /*
+ * The identity, the context, and of a green context the primary one of its device, if Mend has
+ * opened that.
+ *
  * Drivers before 12.0 have no identity that outlives the handle, so the handle itself is used.
  * Users must call mend_unregister_stream before they destroy a stream, which ends its meaning in
  * time.
@@ -66,25 +28,32 @@ static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_
 {
     const mend_cu_functions *functions = &cuda->functions;
     unsigned long long id = (uintptr_t)stream;
+    mend_context current = NULL;
+    mend_cu_green_context green = NULL;
+    mend_cu_device device = 0;
     if (functions->cuStreamGetId != NULL) {
         MEND_TRY_CALL(functions->cuStreamGetId(stream, &id));
     }
     info->id = id;
     MEND_TRY_CALL(functions->cuStreamGetCtx(stream, &info->context));
-    return ask_home(cuda, stream, info);
-}
-
-static mend_status ask_special(const mend_cu_functions *functions, mend_stream stream,
-                               mend_stream_info *info)
-{
-    mend_status status = functions->cuCtxGetCurrent(&info->context);
-    if (status == MEND_DRIVER_OK && info->context == NULL) {
-        return MEND_DRIVER_INVALID_CONTEXT;
-    }
     info->home = info->context;
-    info->id = SPECIAL_ID;
-    if (stream == MEND_STREAM_PER_THREAD) {
-        info->id += mend_process_thread_number();
+    MEND_TRY_CALL(functions->cuCtxGetCurrent(&current));
+    /* A stream of another context than the current one may belong to a green context. */
+    if (current == info->context || functions->cuStreamGetGreenCtx == NULL) {
+        return MEND_DRIVER_OK;
+    }
+    MEND_TRY_CALL(functions->cuStreamGetGreenCtx(stream, &green));
+    if (green == NULL) {
+        return MEND_DRIVER_OK;
+    }
+    MEND_TRY_CALL(functions->cuCtxPushCurrent(info->context));
+    mend_status status = functions->cuCtxGetDevice(&device);
+    functions->cuCtxPopCurrent(&current);
+    info->home = NULL;
+    if (status == MEND_DRIVER_OK && device >= 0 && device < MEND_CUDA_DEVICE_LIMIT) {
+        mend_mutex_lock(&cuda->mutex);
+        info->home = cuda->device[device].context;
+        mend_mutex_unlock(&cuda->mutex);
     }
     return status;
 }
@@ -109,32 +78,32 @@ static mend_status ask_capture(const mend_cu_functions *functions, mend_stream s
     return status;
 }
 
-/* Another thread may begin a capture between the two questions. */
-static mend_status ask_whole(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
-{
-    mend_status status = ask_capture(&cuda->functions, stream, info);
-    if (status != MEND_DRIVER_OK || info->capture != MEND_CAPTURE_NONE) {
-        return status;
-    }
-    status = ask_created(cuda, stream, info);
-    if (!mend_status_is_of_any_capture(status)) {
-        return status;
-    }
-    *info = (mend_stream_info){0};
-    mend_status again = ask_capture(&cuda->functions, stream, info);
-    return again == MEND_DRIVER_OK && info->capture == MEND_CAPTURE_NONE ? status : again;
-}
-
 mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream stream,
                                       mend_stream_info *info)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
+    const mend_cu_functions *functions = &cuda->functions;
+    const bool is_special =
+        stream == NULL || stream == MEND_STREAM_LEGACY || stream == MEND_STREAM_PER_THREAD;
     mend_stream_info found = {0};
-    if (is_special(stream)) {
-        MEND_TRY_CALL(ask_special(&cuda->functions, stream, &found));
-        MEND_TRY_CALL(ask_capture(&cuda->functions, stream, &found));
-    } else {
-        MEND_TRY_CALL(ask_whole(cuda, stream, &found));
+    if (is_special) {
+        MEND_TRY_CALL(functions->cuCtxGetCurrent(&found.context));
+        if (found.context == NULL) {
+            return MEND_DRIVER_INVALID_CONTEXT;
+        }
+        found.home = found.context;
+        found.id = SPECIAL_ID;
+        found.id += stream == MEND_STREAM_PER_THREAD ? mend_process_thread_number() : 0;
+    }
+    MEND_TRY_CALL(ask_capture(functions, stream, &found));
+    if (!is_special && found.capture == MEND_CAPTURE_NONE) {
+        mend_status status = ask_created(cuda, stream, &found);
+        if (mend_status_is_of_any_capture(status)) { /* another thread began one meanwhile */
+            found = (mend_stream_info){0};
+            MEND_TRY_CALL(ask_capture(functions, stream, &found));
+            status = found.capture == MEND_CAPTURE_NONE ? status : MEND_DRIVER_OK;
+        }
+        MEND_TRY_CALL(status);
     }
     *info = found;
     return MEND_DRIVER_OK;
@@ -244,26 +213,9 @@ static bool has_all(ancestors *found, const ends *of)
     return true;
 }
 
-/* Follows the newest node first: the last wait of a stream is near its end. */
-static mend_status follow_back(const mend_cu_functions *functions, ancestors *found,
-                               const ends *wanted, bool *are_found)
-{
-    *are_found = has_all(found, wanted);
-    while (!*are_found && found->waiting_count > 0) {
-        ends before = {.count = MOST_DEPENDENCIES};
-        mend_cu_graph_node node = found->waiting[--found->waiting_count];
-        MEND_TRY_CALL(functions->cuGraphNodeGetDependencies(node, before.nodes, &before.count));
-        before.count = mend_min_u64(before.count, MOST_DEPENDENCIES);
-        add(found, &before);
-        *are_found = has_all(found, wanted);
-    }
-    return MEND_DRIVER_OK;
-}
-
 mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream stream,
                                        mend_stream before, bool *is_behind)
 {
-    const mend_cu_functions *functions = mend_cuda_functions(driver);
     ends own;
     ends of_before;
     uint64_t id = 0;
@@ -279,7 +231,18 @@ mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream st
     }
     memset(&found, 0, sizeof(found));
     add(&found, &own);
-    return follow_back(functions, &found, &of_before, is_behind);
+    *is_behind = has_all(&found, &of_before);
+    while (!*is_behind && found.waiting_count > 0) {
+        /* the newest node first: the last wait of a stream is near its end */
+        const mend_cu_graph_node node = found.waiting[--found.waiting_count];
+        own.count = MOST_DEPENDENCIES;
+        MEND_TRY_CALL(
+            mend_cuda_functions(driver)->cuGraphNodeGetDependencies(node, own.nodes, &own.count));
+        own.count = mend_min_u64(own.count, MOST_DEPENDENCIES);
+        add(&found, &own);
+        *is_behind = has_all(&found, &of_before);
+    }
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,

@@ -96,13 +96,13 @@ mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t addr
     assert(address >= run->address);
     assert(address + size_bytes <= mend_run_end(run));
     assert(stream != MEND_STREAM_UNKNOWN);
-    mend_wait_env env = mend_heap_wait_env(heap);
     for (mend_span *span = run->first;; span = span->next) {
         if (span->address >= address + size_bytes) {
             return MEND_OK;
         }
-        if (mend_span_end(span) > address) {
-            MEND_TRY(mend_waits_make_ready(env, &span->waits, stream));
+        const mend_wait *at = mend_span_end(span) > address ? &span->waits.all : NULL;
+        for (; at != NULL; at = at->next) {
+            MEND_TRY(mend_streams_make_wait(&heap->streams, stream, at->stamp));
         }
         if (span == run->last) {
             return MEND_OK;

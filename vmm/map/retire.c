@@ -120,7 +120,13 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
     mend_result closed = MEND_OK; /* records events for open epochs. Else a later flush tries */
     for (mend_retired *each = mend_retire_first(heap); each != NULL && closed == MEND_OK;
          each = mend_retire_next(each)) {
-        closed = mend_waits_close(env, &each->waits);
+        const mend_wait *wait = &each->waits.all;
+        for (; wait != NULL && closed == MEND_OK; wait = wait->next) {
+            if (!mend_stamp_has_passed(env.streams, wait->stamp) &&
+                !mend_stamp_has_fence(env.streams, wait->stamp)) {
+                closed = mend_streams_close_epoch(env.streams, wait->stamp.stream);
+            }
+        }
         mend_driver_work_around(heap, closed);
     }
     mend_streams_poll(&heap->streams);

@@ -343,7 +343,8 @@ void mend_effective_limit_learn(mend_heap *heap)
     heap->shortage.others_bytes =
         is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
     if (is_told) {
-        mend_chunks_note_others(&heap->chunks, heap->shortage.others_bytes);
+        heap->chunks.importers_bytes =
+            mend_min_u64(heap->chunks.importers_bytes, heap->shortage.others_bytes);
     }
     heap->effective_limit = (mend_effective_limit){
         .is_known = is_told,

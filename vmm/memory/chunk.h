@@ -231,11 +231,6 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_
  * failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone);
 
-static inline void mend_chunks_note_others(mend_chunks *chunks, uint64_t others_bytes)
-{
-    chunks->importers_bytes = mend_min_u64(chunks->importers_bytes, others_bytes);
-}
-
 /* The end of the record of a chunk that is not mapped. */
 void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk);
 

@@ -70,6 +70,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     const size_t at = mend_stream_first_fence(freed_on, stamp.epoch);
     const bool is_of_context = at == freed_on->fence_count;
     const mend_fence fence = is_of_context ? (mend_fence){0} : freed_on->fences[at];
+    assert(is_of_context || fence.epoch >= stamp.epoch);
     uint32_t k = 0;
     while (is_of_context && freed_on->awaited[k].epoch < stamp.epoch) {
         k++;

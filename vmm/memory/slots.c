@@ -200,17 +200,6 @@ void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_
     state->seen_capture = capture;
 }
 
-void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, bool is_unwatched)
-{
-    mend_stream_state *state = &streams->items[slot];
-    state->used_outside |= capture == 0;
-    state->named_in = capture;
-    if (is_unwatched) {
-        mend_slots_see(streams, slot, true, capture);
-        state->serves_capture = true;
-    }
-}
-
 /* Space for one more slot, and as many heads of each list as slots. */
 static bool grow(mend_streams *streams)
 {
@@ -287,28 +276,20 @@ static void gather(mend_streams *streams)
     streams->collect_at = in_use * 2;
 }
 
-static bool take_free_slot(mend_streams *streams, uint32_t *slot)
+mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
+                           uint32_t graph_pool, uint32_t *index)
 {
-    bool is_time = streams->count >= FEW_SLOTS && streams->count >= streams->collect_at;
+    const bool is_time = streams->count >= FEW_SLOTS && streams->count >= streams->collect_at;
     if (streams->first_free_slot == MEND_STREAM_UNKNOWN && streams->count > 0 &&
         (streams->count < FEW_SLOTS || is_time)) {
         gather(streams);
         streams->wants_collection = is_time;
     }
-    *slot = streams->first_free_slot;
-    if (*slot == MEND_STREAM_UNKNOWN) {
-        return false;
-    }
-    assert(streams->items[*slot].is_free_slot);
-    streams->first_free_slot = streams->items[*slot].in[MEND_SLOTS_OF_PAIR].next;
-    return true;
-}
-
-mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
-                           uint32_t graph_pool, uint32_t *index)
-{
-    uint32_t slot;
-    if (!take_free_slot(streams, &slot)) {
+    uint32_t slot = streams->first_free_slot;
+    if (slot != MEND_STREAM_UNKNOWN) {
+        assert(streams->items[slot].is_free_slot);
+        streams->first_free_slot = streams->items[slot].in[MEND_SLOTS_OF_PAIR].next;
+    } else {
         if (!grow(streams)) {
             return mend_no_host_memory("a stream's slot");
         }

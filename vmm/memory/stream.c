@@ -185,14 +185,6 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
     return at;
 }
 
-/* Whether the slot belongs to the stream that was asked: same identity, or both in the same capture
- * (a stream does not leave a capture before it ends). */
-static bool is_same(const mend_stream_state *state, const mend_stream_info *info)
-{
-    return info->id != 0 ? state->id == info->id
-                         : state->id == 0 && state->capture_id == info->capture_id;
-}
-
 /* Looks up by handle and identity. The per-thread stream has one handle for all threads. A captured
  * stream has a slot for the pair (handle, capture), until that capture ends. Any other slot with
  * the handle belongs to a stream that was destroyed without mend_unregister_stream. The capture
@@ -205,7 +197,10 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
     for (uint32_t i = mend_slots_first(streams, handle), next; i != MEND_STREAM_UNKNOWN; i = next) {
         mend_stream_state *state = &streams->items[i];
         next = mend_slots_next(streams, i);
-        if (is_same(state, info)) {
+        /* the stream that was asked: same identity, or both in the same capture, which a stream
+         * does not leave before it ends */
+        if (info->id != 0 ? state->id == info->id
+                          : state->id == 0 && state->capture_id == info->capture_id) {
             mend_slots_see(streams, i, info->capture != MEND_CAPTURE_NONE, info->capture_id);
             state->was_found = true;
             if (state->graph_pool == graph_pool) {

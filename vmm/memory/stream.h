@@ -267,18 +267,6 @@ static inline bool mend_streams_are_several(const mend_streams *streams)
             (streams->count == 2 && streams->items[1].graph_pool != 0));
 }
 
-/* The number of events that cover the context, in all contexts. */
-static inline uint64_t mend_streams_context_events(const mend_streams *streams)
-{
-    uint64_t count = 0;
-    for (uint32_t k = 0; k < streams->context_event_count; k++) {
-        for (int i = 0; i < MEND_CONTEXTS; i++) {
-            count += streams->context_events[k].of[i] != NULL;
-        }
-    }
-    return count;
-}
-
 /* ---- slots.c --------------------------------------------------------------------------------- */
 
 /* The slots outside of all graph pools with frees that have not passed, open or behind fences, are
@@ -468,10 +456,6 @@ void mend_streams_release_graph_pool(mend_streams *streams, uint32_t graph_pool)
 /* Notes whether the stream was seen captured. Other pools know of it then, but for a default
  * stream, and with detect_destroyed_streams, where nobody may ask. */
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture);
-
-/* Notes that a call names a slot of a graph pool in this capture (0: in none). is_unwatched: no
- * watch tells when that ends. */
-void mend_slots_name(mend_streams *streams, uint32_t slot, uint64_t capture, bool is_unwatched);
 
 /* A slot for a new stream: a free one, or a new one. */
 mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,

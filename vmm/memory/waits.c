@@ -97,22 +97,3 @@ unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *wa
     }
     return holds;
 }
-
-mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, uint32_t stream)
-{
-    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
-        MEND_TRY(mend_streams_make_wait(env.streams, stream, at->stamp));
-    }
-    return MEND_OK;
-}
-
-mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits)
-{
-    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
-        if (!mend_stamp_has_passed(env.streams, at->stamp) &&
-            !mend_stamp_has_fence(env.streams, at->stamp)) {
-            MEND_TRY(mend_streams_close_epoch(env.streams, at->stamp.stream));
-        }
-    }
-    return MEND_OK;
-}

@@ -143,12 +143,6 @@ static inline bool mend_waits_for_graphs(const mend_streams *streams, const mend
             MEND_BLOCKED_BY_GRAPH_POOLS) != 0;
 }
 
-/* Makes `stream` wait on the device for each stamp that is not ready, as mend_streams_make_wait. */
-mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, uint32_t stream);
-
-/* Closes the epochs of all stamps, so that a poll can find that they have passed. */
-mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits);
-
 /* Returns the nodes to the slab. The waits are idle then. */
 static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
 {

@@ -32,10 +32,9 @@ static uint64_t tick(const void *clock)
 MEND_TEST(base_events, each_listener_hears_its_kinds_alone)
 {
     uint64_t now = 100;
-    mend_events events;
+    mend_events events = {.clock_ns = tick, .clock = &now};
     hearer maps = {.listener.hear = hear};
     hearer scopes = {.listener.hear = hear_scopes};
-    mend_events_init(&events, tick, &now, NULL);
     mend_events_note(&events, MEND_EVENT_MAP, 1, 512, 1);
     EXPECT_U64_EQ(100, now); /* for whom the clock would be read is not there */
     EXPECT_U64_EQ(MEND_EVENTS_NO_TIME, mend_events_now_ns(&events));
@@ -66,9 +65,8 @@ MEND_TEST(base_events, each_listener_hears_its_kinds_alone)
 MEND_TEST(base_events, a_step_has_the_outer_cause_and_the_slow_time)
 {
     uint64_t now = 0;
-    mend_events events;
+    mend_events events = {.clock_ns = tick, .clock = &now};
     hearer all = {.listener.hear = hear};
-    mend_events_init(&events, tick, &now, NULL);
     mend_events_listen(&events, &all.listener, MEND_EVENTS_ALL);
     const uint64_t then_ns = mend_events_now_ns(&events);
     mend_events_begin_call(&events, MEND_CAUSE_REQUEST);
