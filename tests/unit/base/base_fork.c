@@ -1,5 +1,7 @@
-/* A child of fork starts from nothing, whatever other threads of the parent were doing. */
+/* The members of the process are never gone under a visit. A child of fork starts from nothing,
+ * whatever other threads of the parent were doing. */
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 
@@ -31,6 +33,7 @@ MEND_TEST(base_fork, a_child_is_of_another_generation_than_its_ancestors)
 
 static const char domain; /* only its address counts */
 
+/* Goes on to the next member of (domain, device 0) and lets go of it at once. */
 static mend_process_member *step(uint64_t *cursor)
 {
     mend_process_member *met = mend_process_visit_next(&mend_process_pools, &domain, 0, cursor);
@@ -38,6 +41,46 @@ static mend_process_member *step(uint64_t *cursor)
         mend_process_visit_end(&mend_process_pools, met);
     }
     return met;
+}
+
+typedef struct leaver {
+    mend_process_member member;
+    atomic_int *clock;
+    int left_at;
+} leaver;
+
+static void *leave(void *argument)
+{
+    leaver *self = argument;
+    mend_process_leave(&mend_process_pools, &self->member);
+    self->left_at = atomic_fetch_add(self->clock, 1);
+    self->member.device = -1; /* a race with a visitor that still reads it */
+    return NULL;
+}
+
+MEND_TEST(base_process, a_member_cannot_leave_while_it_is_visited)
+{
+    atomic_int clock = 0;
+    leaver self = {.member = {.domain = &domain, .device = 0}, .clock = &clock};
+    mend_process_join(&mend_process_pools, &self.member);
+    uint64_t one = 0;
+    uint64_t other = 0;
+    EXPECT_PTR_EQ(&self.member, mend_process_visit_next(&mend_process_pools, &domain, 0, &one));
+    EXPECT_PTR_EQ(&self.member, mend_process_visit_next(&mend_process_pools, &domain, 0, &other));
+    pthread_t thread;
+    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, leave, &self));
+    for (uint64_t cursor = 0; step(&cursor) != NULL; cursor = 0) {
+        sched_yield(); /* it can be found until it is about to leave */
+    }
+    mend_process_visit_end(&mend_process_pools, &self.member);
+    for (int i = 0; i < 100; i++) {
+        sched_yield(); /* the leaver's turn, should it think that one visitor was all */
+    }
+    EXPECT_INT_EQ(0, self.member.device);
+    int ended_at = atomic_fetch_add(&clock, 1);
+    mend_process_visit_end(&mend_process_pools, &self.member);
+    pthread_join(thread, NULL);
+    EXPECT_TRUE(ended_at < self.left_at);
 }
 
 static bool members_are_own(void *unused)

@@ -41,27 +41,6 @@ MEND_TEST(base_mutex, lets_one_thread_in_at_a_time)
     mend_mutex_destroy(&shared.mutex);
 }
 
-static void *lock_process_rank(void *argument)
-{
-    mend_mutex *mutex = argument;
-    mend_mutex_lock(mutex);
-    mend_mutex_unlock(mutex);
-    return NULL;
-}
-
-MEND_TEST(base_mutex, ranks_are_each_thread_s_own)
-{
-    mend_mutex process;
-    mend_mutex pool;
-    mend_mutex_init(&process, MEND_RANK_PROCESS);
-    mend_mutex_init(&pool, MEND_RANK_POOL);
-    mend_mutex_lock(&pool);
-    mend_test_run_thread(lock_process_rank, &process);
-    mend_mutex_unlock(&pool);
-    mend_mutex_destroy(&pool);
-    mend_mutex_destroy(&process);
-}
-
 typedef struct attempt {
     mend_mutex *mutex;
     bool succeeded;
@@ -146,29 +125,25 @@ MEND_TEST(base_mutex, a_wait_lets_the_other_thread_in_until_it_wakes)
 
 #ifndef NDEBUG
 
-/* A lock of each rank, and one more of a pool's. */
-static mend_mutex mutexes[MEND_RANK_LOG + 1];
-static mend_mutex second_pool;
+/* Two locks of each rank. */
+static mend_mutex mutexes[2][MEND_RANK_LOG + 1];
 
 static void init_mutexes(void)
 {
     for (mend_lock_rank rank = MEND_RANK_PROCESS; rank <= MEND_RANK_LOG; rank++) {
-        mend_mutex_init(&mutexes[rank], rank);
+        mend_mutex_init(&mutexes[0][rank], rank);
+        mend_mutex_init(&mutexes[1][rank], rank);
     }
-    mend_mutex_init(&second_pool, MEND_RANK_POOL);
 }
 
-/* Runs a text of steps: "lp" locks the pool's, "u" unlocks, "t" tries, "w" waits. R, g, p, q and d
- * are the locks of the process, of growth, of two pools and of the driver. */
+/* Runs a text of steps: "l3" locks the first lock of rank 3, a pool's, "u" unlocks, "t" tries, "w"
+ * waits. The second lock of the rank has a prime behind it: "l3'". */
 static void play(const char *text)
 {
-    for (; *text != '\0'; text += 2 + (text[2] == ' ')) {
+    while (*text != '\0') {
         mend_condition never;
-        mend_mutex *mutex = text[1] == 'q'   ? &second_pool
-                            : text[1] == 'r' ? &mutexes[MEND_RANK_PROCESS]
-                            : text[1] == 'g' ? &mutexes[MEND_RANK_GROW]
-                            : text[1] == 'p' ? &mutexes[MEND_RANK_POOL]
-                                             : &mutexes[MEND_RANK_DRIVER];
+        const bool is_second = text[2] == '\'';
+        mend_mutex *mutex = &mutexes[is_second][text[1] - '0'];
         if (text[0] == 'l') {
             mend_mutex_lock(mutex);
         } else if (text[0] == 'u') {
@@ -180,25 +155,20 @@ static void play(const char *text)
             mend_test_limit(60); /* ends a wait that was let through */
             mend_condition_wait(&never, mutex);
         }
+        text += is_second ? 3 : 2;
+        text += *text == ' ';
     }
 }
 
-/* Plays a text, or locks two ranks, in a child process, and tells whether an assertion ended it. */
-static bool is_caught(const char *text, mend_lock_rank first, mend_lock_rank then)
+/* Plays a text in a child process, and tells whether an assertion ended it. */
+static bool is_caught(const char *text)
 {
     pid_t child = fork();
     if (child == 0) {
-        mend_mutex another;
         int nowhere = open("/dev/null", O_WRONLY);
         dup2(nowhere, STDERR_FILENO);
         init_mutexes();
-        if (text == NULL) {
-            mend_mutex_init(&another, then);
-            mend_mutex_lock(&mutexes[first]);
-            mend_mutex_lock(&another);
-        } else {
-            play(text);
-        }
+        play(text);
         _exit(0);
     }
     int status = 0;
@@ -209,9 +179,10 @@ static bool is_caught(const char *text, mend_lock_rank first, mend_lock_rank the
 
 MEND_TEST(base_mutex, asserts_the_order_of_ranks)
 {
-    for (mend_lock_rank first = MEND_RANK_PROCESS; first <= MEND_RANK_LOG; first++) {
-        for (mend_lock_rank then = MEND_RANK_PROCESS; then <= MEND_RANK_LOG; then++) {
-            EXPECT_INT_EQ(then <= first, is_caught(NULL, first, then));
+    for (char first = '1'; first <= '0' + MEND_RANK_LOG; first++) {
+        for (char then = '1'; then <= '0' + MEND_RANK_LOG; then++) {
+            const char text[] = {'l', first, ' ', 'l', then, '\'', '\0'};
+            EXPECT_INT_EQ(then <= first, is_caught(text));
         }
     }
     EXPECT_TRUE(MEND_RANK_PROCESS < MEND_RANK_GROW && MEND_RANK_GROW < MEND_RANK_POOL);
@@ -224,16 +195,16 @@ MEND_TEST(base_mutex, asserts_the_order_behind_what_was_let_go_tried_or_waited_f
         const char *text;
         bool is_caught;
     } rows[] = {
-        {"lg lp up ld ud lp ug ld", false}, /* as around a slow driver call. Let go in any order */
-        {"lp tg up lp", false},             /* a try is free of order, */
-        {"tg lr", true},                    /* and counts afterwards */
-        {"lp tq up lg", true},              /* one of two of a rank is still held */
-        {"lp tq up uq lg", false},
-        {"lp ld wp", true}, /* only the innermost lock is let go in a wait, */
-        {"lg wp", true},    /* and only one that is held */
+        {"l2 l3 u3 l4 u4 l3 u2 l4", false}, /* as around a slow driver call. Let go in any order */
+        {"l3 t2 u3 l3", false},             /* a try is free of order, */
+        {"t2 l1", true},                    /* and counts afterwards */
+        {"l3 t3' u3 l2", true},             /* one of two of a rank is still held */
+        {"l3 t3' u3 u3' l2", false},
+        {"l3 l4 w3", true}, /* only the innermost lock is let go in a wait, */
+        {"l2 w3", true},    /* and only one that is held */
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        EXPECT_INT_EQ(rows[i].is_caught, is_caught(rows[i].text, 0, 0));
+        EXPECT_INT_EQ(rows[i].is_caught, is_caught(rows[i].text));
     }
 }
 
@@ -242,15 +213,15 @@ MEND_TEST(base_mutex, a_thread_knows_which_ranks_it_holds)
     const mend_mutex never_made = {.rank = 0};
     init_mutexes();
     EXPECT_TRUE(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    EXPECT_FALSE(mend_mutex_is_held(&mutexes[MEND_RANK_POOL]));
-    mend_mutex_lock(&mutexes[MEND_RANK_POOL]);
-    EXPECT_TRUE(mend_mutex_is_held(&mutexes[MEND_RANK_POOL]));
-    EXPECT_FALSE(mend_mutex_is_held(&mutexes[MEND_RANK_GROW]));
-    EXPECT_FALSE(mend_mutex_is_held(&mutexes[MEND_RANK_DRIVER]));
+    EXPECT_FALSE(mend_mutex_is_held(&mutexes[0][MEND_RANK_POOL]));
+    mend_mutex_lock(&mutexes[0][MEND_RANK_POOL]);
+    EXPECT_TRUE(mend_mutex_is_held(&mutexes[0][MEND_RANK_POOL]));
+    EXPECT_FALSE(mend_mutex_is_held(&mutexes[0][MEND_RANK_GROW]));
+    EXPECT_FALSE(mend_mutex_is_held(&mutexes[0][MEND_RANK_DRIVER]));
     EXPECT_FALSE(mend_mutex_none_is_held_from(MEND_RANK_POOL));
     EXPECT_TRUE(mend_mutex_none_is_held_from(MEND_RANK_DRIVER));
-    mend_mutex_unlock(&mutexes[MEND_RANK_POOL]);
-    EXPECT_FALSE(mend_mutex_is_held(&mutexes[MEND_RANK_POOL]));
+    mend_mutex_unlock(&mutexes[0][MEND_RANK_POOL]);
+    EXPECT_FALSE(mend_mutex_is_held(&mutexes[0][MEND_RANK_POOL]));
     EXPECT_TRUE(mend_mutex_is_held(&never_made));
 }
 

@@ -41,20 +41,16 @@ static void wait_for_context(stream_rig *r)
     KIT_CASE(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
 
 /* The wait covers the same as the event, and memory freed after it is not idle by it. */
-MEND_TEST(physical_record, a_wait_for_the_context_during_a_record_covers_it)
+KIT_RIG_EACH(physical_record, a_wait_for_the_context_during_a_record_covers_it, int, is_lost, 2,
+             stream_rig, r, stream_rig_open(r), stream_rig_close(r))
 {
-    for (int is_lost = 0; is_lost < 2; is_lost++) {
-        stream_rig r;
-        ASSERT_TRUE(stream_rig_open(&r));
-        mend_stamp early = stream_rig_work_and_free(&r, r.first, SHORT_NS);
-        slow_down(&r, wait_for_context, is_lost);
-        mend_streams_close_epoch(&r.streams, r.first);
-        EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
-        EXPECT_U64_EQ(0, r.streams.items[r.first].fence_count);
-        mend_stamp late = stream_rig_work_and_free(&r, r.first, SHORT_NS);
-        EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
-        stream_rig_close(&r);
-    }
+    mend_stamp early = stream_rig_work_and_free(r, r->first, SHORT_NS);
+    slow_down(r, wait_for_context, is_lost);
+    mend_streams_close_epoch(&r->streams, r->first);
+    EXPECT_TRUE(mend_stamp_has_passed(&r->streams, early));
+    EXPECT_U64_EQ(0, r->streams.items[r->first].fence_count);
+    mend_stamp late = stream_rig_work_and_free(r, r->first, SHORT_NS);
+    EXPECT_FALSE(mend_stamp_has_passed(&r->streams, late));
 }
 
 static void forget_and_replace(stream_rig *r)

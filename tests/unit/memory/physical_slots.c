@@ -32,50 +32,39 @@ static void *take_turn(void *context)
     return NULL;
 }
 
+KIT_SETTING(may_vanish, w->pool_config.detect_destroyed_streams = 1);
+
 /* Also where streams vanish, and where nothing was freed on their streams, so that nothing is ever
  * waited for. */
-MEND_TEST(physical_slots, threads_that_ended_cost_nothing)
+KIT_EACH(physical_slots, threads_that_ended_cost_nothing, int, i, 3,
+         kit_open_with(w, 64 * MEND_MIB, i == 1 ? may_vanish : NULL))
 {
-    for (int i = 0; i < 3; i++) {
-        const bool leave_blocks = i == 2;
-        mend_world w;
-        mend_world_init(&w);
-        w.pool_config.detect_destroyed_streams = i == 1;
-        ASSERT_TRUE(kit_open(&w));
-        for (int k = 0; k < STREAMS; k++) {
-            turn t = {.w = &w, .leaves_its_block = leave_blocks};
-            mend_test_run_thread(take_turn, &t);
-            kit_free(&w, leave_blocks ? t.block : NULL, NULL);
-            if (k % BETWEEN_TRIMS == 0) {
-                EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, MEND_TRIM_WAIT, NULL));
-            }
+    const bool leave_blocks = i == 2;
+    for (int k = 0; k < STREAMS; k++) {
+        turn t = {.w = w, .leaves_its_block = leave_blocks};
+        mend_test_run_thread(take_turn, &t);
+        kit_free(w, leave_blocks ? t.block : NULL, NULL);
+        if (k % BETWEEN_TRIMS == 0) {
+            EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
         }
-        EXPECT_TRUE(mend_world_stats(&w).streams < MOST_SLOTS);
-        EXPECT_TRUE(w.pool->heap.streams.count < MOST_SLOTS);
-        kit_close(&w);
     }
+    EXPECT_TRUE(mend_world_stats(w).streams < MOST_SLOTS);
+    EXPECT_TRUE(w->pool->heap.streams.count < MOST_SLOTS);
 }
 
-MEND_TEST(physical_slots, streams_destroyed_without_a_word_cost_nothing)
+KIT_TEST_IN(physical_slots, streams_destroyed_without_a_word_cost_nothing,
+            kit_open_with(w, 64 * MEND_MIB, may_vanish))
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.detect_destroyed_streams = 1;
-    ASSERT_TRUE(kit_open(&w));
     static mend_stream streams[STREAMS];
     for (int i = 0; i < STREAMS; i++) { /* all at once, so that no handle is used again */
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, NULL, &streams[i]));
+        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &streams[i]));
     }
     for (int i = 0; i < STREAMS; i++) {
-        void *block = kit_alloc(&w, BLOCK_BYTES, streams[i]);
-        kit_free(&w, block, streams[i]);
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, streams[i]));
+        kit_free(w, kit_alloc(w, BLOCK_BYTES, streams[i]), streams[i]);
+        EXPECT_OK(mend_sim_stream_destroy(w->sim, streams[i]));
         if (i % BETWEEN_TRIMS == 0) {
-            EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, MEND_TRIM_WAIT, NULL));
+            EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
         }
     }
-    EXPECT_TRUE(w.pool->heap.streams.count < MOST_SLOTS);
-    kit_close(&w);
+    EXPECT_TRUE(w->pool->heap.streams.count < MOST_SLOTS);
 }
-
-/* ---- threads --------------------------------------------------------------------------------- */

@@ -86,8 +86,6 @@ KIT_TEST_IN(pool_capture_memory, a_launch_in_flight_keeps_what_it_uses_until_it_
     kit_use(w, S(1), block, block_bytes, 10);
 }
 
-/* Memory that the stream freed a moment ago, outside of the capture, does not silently become a
- * part of it: the cache would serve such a request. */
 /* No request looks meanwhile. */
 KIT_SETTING(with_soft_limit, w->pool_config.soft_limit_bytes = MEND_MIB);
 
@@ -103,6 +101,8 @@ KIT_TEST_IN(pool_capture_memory, a_collection_gives_back_what_an_ended_graph_kep
     EXPECT_STATS(w, captures, 0);
 }
 
+/* Memory that the stream freed a moment ago, outside of the capture, does not silently become a
+ * part of it: the cache would serve such a request. */
 KIT_EACH(pool_capture_memory, the_front_cache_serves_no_capture, uint64_t, is_captured, 2,
          kit_open_with(w, 64 * MEND_MIB, NULL))
 {

@@ -156,32 +156,24 @@ SCENE_TEST(pool_foreign, a_pool_of_that_device_knows_of_a_capture_there, open_sc
     EXPECT_OK(mend_pool_destroy(there));
 }
 
-/* It cannot be identified before its capture has ended. */
-static void use_in_capture(void (*configure)(mend_world *))
-{
-    scene s;
-    ASSERT_TRUE(open_scene(&s, configure));
-    void *block = kit_alloc(&s.w, block_bytes, s.w.streams[0]);
-    kit_begin_capture(&s.w, s.foreign);
-    declare(&s, block, s.foreign);
-    mend_sim_graph *graph = kit_end_capture(&s.w, s.foreign);
-    kit_use(&s.w, s.foreign, block, block_bytes, LONG);
-    declare(&s, block, s.foreign);
-    mend_sim_graph_destroy(s.w.sim, graph);
-    kit_free(&s.w, block, s.w.streams[0]);
-    take_over(&s);
-    close_scene(&s);
-}
-
 KIT_SETTING(has_no_capture_checks, w->pool_config.capture_checks = -1);
 KIT_SETTING(neither, may_vanish(w), has_no_capture_checks(w));
+static void (*const settings[])(mend_world *) = {NULL, may_vanish, has_no_capture_checks, neither};
 
-MEND_TEST(pool_foreign, a_stream_there_may_be_met_in_a_capture)
+/* It cannot be identified before its capture has ended. */
+KIT_RIG_EACH(pool_foreign, a_stream_there_may_be_met_in_a_capture, int, i, 4, scene, r,
+             open_scene(r, settings[i]), close_scene(r))
 {
-    use_in_capture(NULL);
-    use_in_capture(may_vanish);
-    use_in_capture(has_no_capture_checks);
-    use_in_capture(neither);
+    mend_world *w = &r->w;
+    void *block = kit_alloc(w, block_bytes, S(0));
+    kit_begin_capture(w, r->foreign);
+    declare(r, block, r->foreign);
+    mend_sim_graph *graph = kit_end_capture(w, r->foreign);
+    kit_use(w, r->foreign, block, block_bytes, LONG);
+    declare(r, block, r->foreign);
+    mend_sim_graph_destroy(w->sim, graph);
+    kit_free(w, block, S(0));
+    take_over(r);
 }
 
 /* Nothing is recorded of a stream that cannot be distinguished, and the pool is as it was. */
@@ -208,29 +200,24 @@ KIT_RIG_EACH(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error, in
 /* A stream that the pool meets in its capture cannot be identified there. If its graph pool is
  * released without a stream, waits cover each device that may access the memory. The graph runs on
  * the other device meanwhile. If the driver refuses, the graph pool stays. */
-static void wait_for_graph(bool on_stream, void (*configure)(mend_world *))
+KIT_RIG_EACH(pool_foreign, the_graph_of_a_stream_that_was_met_in_its_capture_is_waited_for, int, i,
+             4, scene, r, open_scene(r, settings[i % 2]), close_scene(r))
 {
-    scene s;
-    mend_graph_pool *graph_pool = NULL;
-    mend_sim_graph *graph = NULL;
-    ASSERT_TRUE(open_scene(&s, configure));
-    mend_world *w = &s.w;
-    EXPECT_OK(mend_graph_pool_create(w->pool, &graph_pool));
-    EXPECT_OK(mend_graph_pool_begin(graph_pool, s.foreign));
-    EXPECT_OK(mend_sim_begin_capture(w->sim, s.foreign, MEND_SIM_CAPTURE_RELAXED));
-    void *block = kit_alloc(w, block_bytes, s.foreign);
-    kit_launch(w, s.foreign, MEND_SIM_WORK_WRITE, block, block_bytes, 1, 0);
-    kit_launch(w, s.foreign, MEND_SIM_WORK_VERIFY, block, block_bytes, 1, 0);
-    kit_free(w, block, s.foreign);
-    EXPECT_OK(mend_sim_end_capture(w->sim, s.foreign, &graph));
-    EXPECT_OK(mend_graph_pool_end(graph_pool));
-    EXPECT_OK(mend_sim_graph_launch(w->sim, graph, s.foreign, LONG));
+    const bool on_stream = i / 2 == 1;
+    const mend_stream recorder = on_stream ? r->foreign : MEND_NO_STREAM;
+    mend_world *w = &r->w;
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, r->foreign);
+    void *block = kit_alloc(w, block_bytes, r->foreign);
+    kit_launch(w, r->foreign, MEND_SIM_WORK_WRITE, block, block_bytes, 1, 0);
+    kit_launch(w, r->foreign, MEND_SIM_WORK_VERIFY, block, block_bytes, 1, 0);
+    kit_free(w, block, r->foreign);
+    mend_sim_graph *graph = kit_end_captured_graph_pool(w, r->foreign, graph_pool);
+    EXPECT_OK(mend_sim_graph_launch(w->sim, graph, r->foreign, LONG));
     mend_sim_graph_destroy(w->sim, graph);
     kit_fail(w, on_stream ? "stream_get_info" : "device_open", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER,
-                 mend_graph_pool_destroy(graph_pool, on_stream ? s.foreign : MEND_NO_STREAM));
+    EXPECT_ERROR(DRIVER, mend_graph_pool_destroy(graph_pool, recorder));
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_graph_pool_destroy(graph_pool, on_stream ? s.foreign : MEND_NO_STREAM));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, recorder));
     void *next = kit_alloc(w, block_bytes, S(0)); /* waits for events of both contexts */
     kit_launch(w, S(0), MEND_SIM_WORK_WRITE, next, block_bytes, 2, 0);
     kit_launch(w, S(0), MEND_SIM_WORK_VERIFY, next, block_bytes, 2, 0);
@@ -239,13 +226,4 @@ static void wait_for_graph(bool on_stream, void (*configure)(mend_world *))
     } else {
         EXPECT_STATS(w, context_fences, 2, host_waits, 2);
     }
-    close_scene(&s);
-}
-
-MEND_TEST(pool_foreign, the_graph_of_a_stream_that_was_met_in_its_capture_is_waited_for)
-{
-    wait_for_graph(false, NULL);
-    wait_for_graph(true, NULL);
-    wait_for_graph(true, may_vanish);
-    wait_for_graph(false, may_vanish);
 }
