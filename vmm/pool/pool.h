@@ -17,8 +17,7 @@
 #include "mend/mend.h"
 #include "mend/mend_inspect.h"
 
-/* ---- configuration ----------------------------------------------------------------------------
- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 /* Settings for programs that cannot be edited: MEND_CONF="limit:64GiB,allow_stream_waits:off" in
  * the environment sets the fields of mend_pool_config that the program left at their defaults. */

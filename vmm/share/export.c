@@ -218,8 +218,7 @@ static mend_result add(mend_heap *heap, const extent *what, mend_export_way way,
     return MEND_OK;
 }
 
-/* ---- mend_export ------------------------------------------------------------------------------
- */
+/* ---- mend_export ----------------------------------------------------------------------------- */
 
 /* All pages are committed. Pages that are exported already must be in one export that has all of
  * them. */
@@ -353,8 +352,7 @@ mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_
         pool, export_it(pool, pointer, &all, token, capacity_bytes, token_bytes, offset_bytes));
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void mend_exports_end(mend_heap *heap, const mend_span *span)
 {
@@ -392,29 +390,25 @@ uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_ex
     return count;
 }
 
-/* The chunks of an export hold the block, and have handles for other processes. */
-static bool names_its_chunks(const mend_heap *heap, const exported *export)
-{
-    const bool is_by_file = export->is_in[MEND_EXPORT_BY_FILE];
-    const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
-    size_t count = 0;
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
-        const mend_shared_chunk *file = &export->by_file[count];
-        if (count++ >= export->published.all.count || chunk->pins == 0 ||
-            (is_by_fabric && !chunk->memory.has_fabric) ||
-            (is_by_file && (chunk->file != file->file || chunk->size_bytes != file->size_bytes))) {
-            return false;
-        }
-    }
-    return (is_by_file || is_by_fabric) && export->published.all.count == count;
-}
-
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
 {
     uint64_t end = 0;
     MEND_TREE_EACH(const exported, export, by_address, &heap->exports) {
         const extent *what = &export->what;
-        if (what->address < end || !names_its_chunks(heap, export)) {
+        const bool is_by_file = export->is_in[MEND_EXPORT_BY_FILE];
+        const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
+        size_t count = 0;
+        CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) { /* they have handles for others */
+            const mend_shared_chunk *file = &export->by_file[count];
+            if (count++ >= export->published.all.count || chunk->pins == 0 ||
+                (is_by_fabric && !chunk->memory.has_fabric) ||
+                (is_by_file &&
+                 (chunk->file != file->file || chunk->size_bytes != file->size_bytes))) {
+                return false;
+            }
+        }
+        if (what->address < end || (!is_by_file && !is_by_fabric) ||
+            export->published.all.count != count) {
             return false;
         }
         end = what->address;

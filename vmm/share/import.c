@@ -216,18 +216,40 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
     return result;
 }
 
-/* ---- mend_import ------------------------------------------------------------------------------
- */
+/* ---- mend_import ----------------------------------------------------------------------------- */
 
-/* The chunks that an import has fetched so far. */
+/* A token: its kind, its content, and the name by which the pool knows the import. And the chunks
+ * that the import has fetched so far. */
 typedef struct fetching {
-    const mend_driver *driver;
-    uint64_t page_bytes;
+    const mend_pool *pool;
+    bool by_fabric;
+    mend_token_content content; /* of a socket's token */
+    mend_description head;      /* of fabric handles */
     mend_import_name name;
     mend_imported *import;
     size_t taken;
     mend_status refused; /* the driver's refusal of a chunk, or OK */
 } fetching;
+
+static mend_result read_token(const void *token, size_t token_bytes, fetching *f)
+{
+    f->by_fabric = token_bytes != MEND_EXPORT_TOKEN_BYTES;
+    if (!f->by_fabric) {
+        memcpy(f->name.bytes, token, sizeof(f->name.bytes));
+        return mend_token_read(token, &f->content)
+                   ? MEND_OK
+                   : mend_pool_invalid("mend_import: the token is cut or changed, or of another "
+                                       "version of the library");
+    }
+    const char *wrong = mend_description_read(token, token_bytes, &f->head);
+    if (wrong != NULL) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "mend_import: the token %s", wrong);
+    }
+    const mend_described_chunk first = mend_description_chunk(token, 0);
+    memcpy(f->name.bytes, first.handle, sizeof(f->name.bytes));
+    f->name.number = f->head.number;
+    return MEND_OK;
+}
 
 static mend_result begin(void *context, const mend_fetched *all)
 {
@@ -269,20 +291,22 @@ static mend_result refused_chunk(const fetching *f, int share_type)
         result = MEND_ERROR_EXPORTER_GONE;
         why = "the process that exported the memory has ended, or gave it back";
     }
-    return mend_refused(f->driver, result, MEND_CALL_import_handle, f->refused, "%s", why);
+    return mend_refused(f->pool->driver, result, MEND_CALL_import_handle, f->refused, "%s", why);
 }
 
 /* The next chunk, by the file or handle at `shared`. */
 static mend_result take_chunk(fetching *f, const void *shared, int share_type, uint64_t size_bytes)
 {
+    const mend_driver *driver = f->pool->driver;
+    const uint64_t page_bytes = f->pool->heap.device.granularity_bytes;
     mend_imported_chunk *chunk = &f->import->chunks[f->taken];
-    if (size_bytes % f->page_bytes != 0) {
+    if (size_bytes % page_bytes != 0) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
                             "a chunk of %llu bytes was exported, but a page of this device has "
                             "%llu bytes",
-                            (unsigned long long)size_bytes, (unsigned long long)f->page_bytes);
+                            (unsigned long long)size_bytes, (unsigned long long)page_bytes);
     }
-    f->refused = f->driver->import_handle(f->driver, shared, share_type, &chunk->handle);
+    f->refused = driver->import_handle(driver, shared, share_type, &chunk->handle);
     if (f->refused != MEND_DRIVER_OK) {
         return refused_chunk(f, share_type);
     }
@@ -297,64 +321,35 @@ static mend_result take(void *context, int file, uint64_t size_bytes)
 }
 
 /* Releases fetched chunks that are not needed, and frees the import. The caller holds no lock. */
-static void discard(mend_heap *heap, const fetching *f)
+static void discard(mend_heap *heap, mend_imported *import)
 {
     mend_driver_scope scope;
-    if (f->taken == 0) {
-        free(f->import);
+    if (import == NULL) {
         return;
     }
     mend_heap_lock_all(heap);
     bool is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
-    assert(f->import->uses == 0);
-    release_handles(heap, f->import);
+    assert(import->uses == 0);
+    release_handles(heap, import);
     if (is_open) {
         mend_driver_scope_close(heap, &scope);
     }
     mend_heap_unlock_all(heap);
 }
 
-/* The contents of a token: the kind, and the name by which the pool knows the import. */
-typedef struct token_read {
-    bool by_fabric;
-    mend_token_content content; /* of a socket's */
-    mend_description head;      /* of fabric handles */
-    mend_import_name name;
-} token_read;
-
-static mend_result read_token(const void *token, size_t token_bytes, token_read *read)
-{
-    *read = (token_read){.by_fabric = token_bytes != MEND_EXPORT_TOKEN_BYTES};
-    if (!read->by_fabric) {
-        memcpy(read->name.bytes, token, sizeof(read->name.bytes));
-        return mend_token_read(token, &read->content)
-                   ? MEND_OK
-                   : mend_pool_invalid("mend_import: the token is cut or changed, or of another "
-                                       "version of the library");
-    }
-    const char *wrong = mend_description_read(token, token_bytes, &read->head);
-    if (wrong != NULL) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "mend_import: the token %s", wrong);
-    }
-    const mend_described_chunk first = mend_description_chunk(token, 0);
-    memcpy(read->name.bytes, first.handle, sizeof(read->name.bytes));
-    read->name.number = read->head.number;
-    return MEND_OK;
-}
-
 /* Talks to the exporter, or takes the chunks of the description. The caller holds no lock. */
-static mend_result fetch(fetching *f, const void *token, const token_read *read)
+static mend_result fetch(fetching *f, const void *token)
 {
-    if (!read->by_fabric) {
+    if (!f->by_fabric) {
         const mend_share_taker taker = {begin, take, f};
-        MEND_TRY(mend_share_fetch(&read->content, MEND_SHARE_PATIENCE_MS, &taker));
+        MEND_TRY(mend_share_fetch(&f->content, MEND_SHARE_PATIENCE_MS, &taker));
         return f->import->offset_bytes >= f->import->chunks[0].size_bytes
                    ? mend_failure(MEND_ERROR_EXPORTER_GONE,
                                   "the exporter answers with another version of the library")
                    : MEND_OK;
     }
-    MEND_TRY(begin(f, &read->head.all));
-    for (size_t i = 0; i < read->head.all.count; i++) {
+    MEND_TRY(begin(f, &f->head.all));
+    for (size_t i = 0; i < f->head.all.count; i++) {
         const mend_described_chunk chunk = mend_description_chunk(token, i);
         MEND_TRY(take_chunk(f, chunk.handle, MEND_SHARE_FABRIC, chunk.size_bytes));
     }
@@ -397,7 +392,6 @@ static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *s
     if (result == MEND_OK) {
         use(f->import, pointer, size_bytes);
         f->import = NULL; /* the heap's */
-        f->taken = 0;
     }
     return mend_pool_leave_all(pool, result);
 }
@@ -408,20 +402,18 @@ static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *s
 mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, void **pointer,
                         uint64_t *size_bytes)
 {
-    token_read read;
+    fetching f = {.pool = pool};
     MEND_INVALID_IF(pool == NULL || token == NULL || pointer == NULL,
                     "mend_import: pool, token or pointer is NULL");
-    MEND_TRY(read_token(token, token_bytes, &read));
+    MEND_TRY(read_token(token, token_bytes, &f));
     mend_heap *heap = &pool->heap;
     MEND_TRY(mend_pool_enter_all(pool));
-    const bool is_here = use_again(pool, &read.name, pointer, size_bytes);
+    const bool is_here = use_again(pool, &f.name, pointer, size_bytes);
     mend_result result = mend_pool_leave_all(pool, MEND_OK);
     if (is_here) {
         return result;
     }
-    fetching f = {
-        .driver = pool->driver, .page_bytes = heap->device.granularity_bytes, .name = read.name};
-    result = fetch(&f, token, &read);
+    result = fetch(&f, token);
     if (f.refused != MEND_DRIVER_OK) {
         mend_heap_lock(heap);
         (void)mend_driver_did(heap, f.refused);
@@ -432,12 +424,11 @@ mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, 
     if (result == MEND_OK) {
         result = map(pool, &f, pointer, size_bytes);
     }
-    discard(heap, &f);
+    discard(heap, f.import);
     return result;
 }
 
-/* ---- mend_import_close ------------------------------------------------------------------------
- */
+/* ---- mend_import_close ----------------------------------------------------------------------- */
 
 /* Removes an import with its last use, and retires its mappings, which are idle behind the stamp of
  * the stream. Without one the CPU waits, and they are idle now. */
