@@ -3,12 +3,15 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "map/map.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
 #include "tests/support/call.h"
 #include "tests/support/options.h"
+
+#define LLU(value) ((unsigned long long)(value))
 
 mend_stream trial_handle(const trial *t, int stream, bool other_name)
 {
@@ -351,6 +354,84 @@ static uint64_t room_for(trial *t, const trial_call *call)
                : room_bytes;
 }
 
+/* ---- devices with few addresses ---- */
+
+/* A request may find no addresses only if, without all mappings that can be undone, no stretch of
+ * the pool's reservations holds it. Live blocks, and memory that graphs may still use, stay. */
+
+/* The first import in a range, which stays where it is. `end` if there is none, and then *behind
+ * stays. */
+static uint64_t next_import(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
+{
+    MEND_TREE_EACH(const mend_mapped_import, import, by_address, &heap->imports.by_address) {
+        uint64_t import_end = import->at + import->bytes;
+        if (import->at < end && import_end > from) {
+            *behind = import_end;
+            return mend_max_u64(import->at, from);
+        }
+    }
+    return end;
+}
+
+/* The first address that is pinned, from one on. `end` where nothing is. *behind is where that
+ * ends. */
+static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
+{
+    mend_chunk key = {.address = from};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        if (chunk->address >= end) {
+            break;
+        }
+        if (!mend_chunk_is_empty(chunk)) {
+            *behind = chunk->address + chunk->size_bytes;
+            return next_import(heap, from, chunk->address, behind);
+        }
+    }
+    *behind = end;
+    return next_import(heap, from, end, behind);
+}
+
+/* A stretch of the reservation that nothing pins holds so many bytes, aligned. */
+static bool has_stretch(const mend_heap *heap, const mend_reservation *reservation,
+                        uint64_t size_bytes, uint64_t alignment_bytes)
+{
+    uint64_t end = reservation->address + reservation->size_bytes - heap->space.page_bytes;
+    for (uint64_t from = reservation->address; from < end;) {
+        uint64_t behind;
+        uint64_t pinned = next_pinned(heap, from, end, &behind);
+        uint64_t start = mend_align_up(from, alignment_bytes);
+        if (start < pinned && pinned - start >= size_bytes) {
+            return true;
+        }
+        from = behind;
+    }
+    return false;
+}
+
+static void check_addresses(trial *t, const trial_call *call)
+{
+    const mend_heap *heap = &t->pools[call->pool].pool->heap;
+    uint64_t largest_bytes = heap->device.granularity_bytes;
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
+        largest_bytes = mend_max_u64(largest_bytes, chunk->size_bytes);
+    }
+    /* It may map more than it needs: the chunks in whose free ends it begins and ends. */
+    const uint64_t size_bytes = call->size_bytes + 2 * largest_bytes;
+    const mend_list *head = &heap->space.reservations;
+    bool has_any = false;
+    for (const mend_list *at = head->next; at != head; at = at->next) {
+        has_any = has_any || has_stretch(heap, MEND_CONTAINER_OF(at, mend_reservation, link),
+                                         size_bytes, call->alignment_bytes);
+    }
+    trial_claim(t, TRIAL_REFUSED, t->config.address_devices != 0,
+                "no addresses for %llu bytes where there are 128 TiB", LLU(call->size_bytes));
+    trial_claim(t, TRIAL_REFUSED, !has_any || trial_holds_memory_for_graphs(t),
+                "no addresses for %llu bytes, though a stretch is free that holds them",
+                LLU(call->size_bytes));
+}
+
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
 {
     static char untouched;
@@ -413,7 +494,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     } else if (call->result == MEND_ERROR_OUT_OF_ADDRESS_SPACE && is_checked && !call->faulty &&
                call->kind == CALL_ALLOC) {
         if (call->wanted == NULL) {
-            trial_check_addresses(t, call);
+            check_addresses(t, call);
         }
     } else if (call->expected == MEND_OK || call->result != call->expected) {
         trial_claim(t, TRIAL_RESULT, may_answer_when_faulty(t, call),

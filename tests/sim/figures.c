@@ -11,7 +11,6 @@
 #include "pool/pool.h"
 #include "ranges/ranges.h"
 #include "tests/sim/asleep.h"
-#include "tests/sim/figures.h"
 #include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
 #include "tests/support/regions.h"
@@ -32,6 +31,11 @@ typedef struct look {
     uint64_t lost_bytes; /* in chunks that miss their mapping */
     bool was_reset;      /* peaks were, since then */
 } look;
+
+static bool is_between(uint64_t least, uint64_t value, uint64_t most)
+{
+    return least <= value && value <= most;
+}
 
 static uint64_t in_small_zone(const mend_explanation *why)
 {
@@ -114,7 +118,7 @@ static uint64_t asleep_in(const look *l, asleep_figure figure)
 static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t now, uint64_t most)
 {
     uint64_t before = l->was_reset ? 0 : peak_was;
-    return trial_is_between(mend_max_u64(before, now), peak, mend_max_u64(before, most));
+    return is_between(mend_max_u64(before, now), peak, mend_max_u64(before, most));
 }
 
 #define IS(field)              (l->is->field)
@@ -123,7 +127,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define ALL(field)             (l->is->field == l->pool->zones[ALL_ZONES].field)
 #define ZONE(zone, field)      (l->is->zone##_##field == l->zone->field)
 #define ZONE_PEAK(zone, field) (l->is->peak_##zone##_##field == l->zone->peak_##field)
-#define GROWS(field, most)     trial_is_between(l->was->field, l->is->field, l->was->field + (most))
+#define GROWS(field, most)     is_between(l->was->field, l->is->field, l->was->field + (most))
 #define PEAK(field, most)      is_peak(l, IS(peak_##field), WAS(peak_##field), IS(field), most)
 #define DONE(field)            (l->t->config.plain ? UINT32_MAX : l->t->seen.field)
 #define MOST(field)            (l->t->config.plain ? UINT64_MAX : l->t->witness.most.field)
@@ -186,7 +190,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
      l->is->chunks + l->why->retired_mappings + l->pool->pool->heap.imports.mappings)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped ||                                                                              \
-     trial_is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
+     is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
     (l->is->mapped_bytes + l->lost_bytes == asleep_in(l, ASLEEP_AWAY) + l->is->imported_bytes +    \
                                                 l->why->reserved_bytes - l->why->unmapped_bytes +  \
@@ -195,7 +199,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 
 #define RULE_pinned_bytes                                                                          \
     ((IS(pinned_bytes) > 0) == (largest_pin(l) > 0) &&                                             \
-     trial_is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
+     is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
 
 #define RULE_exported_blocks (l->is->exported_blocks == exported_of(l))
 #define RULE_exported_bytes                                                                        \
@@ -258,8 +262,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define MOST_CACHED_BLOCKS         ((uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
 #define RULE_cached_blocks         (IS(cached_blocks) <= MOST_CACHED_BLOCKS)
 #define RULE_cached_bytes                                                                          \
-    trial_is_between(l->is->cached_blocks *MEND_GRANULE_BYTES, l->is->cached_bytes,                \
-                     l->is->cached_blocks > 0 ? l->is->free_bytes : 0)
+    is_between(l->is->cached_blocks *MEND_GRANULE_BYTES, l->is->cached_bytes,                      \
+               l->is->cached_blocks > 0 ? l->is->free_bytes : 0)
 #define RULE_moves_avoided GROWS(moves_avoided, REQUESTS)
 #define RULE_streams       (l->is->streams < l->pool->pool->heap.streams.count)
 
@@ -276,7 +280,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_stream_waits    GROWS(stream_waits, DONE(stream_waits))
 #define RULE_context_fences  GROWS(context_fences, DONE(context_fences))
 #define RULE_host_waits      GROWS(host_waits, DONE(most_host_waits))
-#define RULE_pending_bytes   trial_is_between(0, IS(pending_bytes), IS(free_bytes))
+#define RULE_pending_bytes   is_between(0, IS(pending_bytes), IS(free_bytes))
 #define RULE_waited_requests GROWS(waited_requests, SINCE(host_waits))
 /* A quota's refusal reaches no driver. */
 #define RULE_driver_failures                                                                       \
@@ -291,7 +295,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
      l->ranges.asleep_bytes == asleep_in(l, ASLEEP_PAGES_LIVE))
 #define RULE_backup_host_bytes (IS(backup_host_bytes) == asleep_in(l, ASLEEP_HOST))
 #define RULE_backup_cache_bytes                                                                    \
-    trial_is_between(0, IS(backup_cache_bytes) + IS(backup_host_bytes), l->ledger.host_bytes)
+    is_between(0, IS(backup_cache_bytes) + IS(backup_host_bytes), l->ledger.host_bytes)
 #define RULE_backup_file_bytes (IS(backup_file_bytes) == asleep_in(l, ASLEEP_FILE))
 #define RULE_sleeps            MODEL(sleeps)
 #define RULE_wakes             MODEL(wakes)
@@ -309,7 +313,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (IS(range_free_bytes) <= IS(free_bytes) && IS(range_free_bytes) >= FREE_IN_RANGES &&           \
      (IS(range_free_bytes) == FREE_IN_RANGES || CLOSED_RANGES > 0))
 #define RULE_range_address_bytes                                                                   \
-    (trial_is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&         \
+    (is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&               \
      (IS(range_address_bytes) > 0) == (IS(ranges) + CLOSED_RANGES > 0))
 
 static const char *wrong_figure(const look *l)
@@ -358,8 +362,7 @@ static const char *wrong_usage(trial *t, const trial_pool *pool, mend_usage *is)
             const bool is_in_use = row == MEND_USAGE_BYTES || row == MEND_USAGE_ACTIVE_BYTES;
             const uint64_t most =
                 is_in_use ? is->peak[MEND_USAGE_RESERVED_BYTES][part] : UINT64_MAX;
-            if (!trial_is_between(mend_max_u64(before, is->now[row][part]), is->peak[row][part],
-                                  most)) {
+            if (!is_between(mend_max_u64(before, is->now[row][part]), is->peak[row][part], most)) {
                 return "a peak of the usage";
             }
         }
@@ -406,11 +409,103 @@ static void check_pool(trial *t, int number)
     trial_claim(t, TRIAL_MODEL, wrong == NULL, "pool %d: %s is wrong", number, wrong);
 }
 
+/* ---- all pools together: their sums are the driver calls since the last look ---- */
+
+static trial_seen look_at_driver(const trial *t, const mend_driver_counters *now)
+{
+    const mend_driver_counters *was = &t->calls_were;
+    const trial_witness *w = &t->witness;
+#define MORE(name, field) (now->call[MEND_CALL_##name].field - was->call[MEND_CALL_##name].field)
+#define NEW(name)         (MORE(name, calls) - MORE(name, failures))
+#define REFUSED(name)     MORE(name, failures)
+#define BYTES(name)       MORE(name, bytes)
+    trial_seen seen = {.created = NEW(create) - w->undone_chunks,
+                       .created_bytes = BYTES(create) - w->undone_bytes,
+                       .released = NEW(release) - w->undone_chunks - w->fetched_releases,
+                       .mapped = NEW(map) - w->fetched_maps,
+                       .copies = NEW(copy),
+                       .copied_bytes = BYTES(copy),
+                       .stream_waits = NEW(stream_wait),
+                       .context_fences = NEW(context_record),
+                       .least_host_waits = NEW(event_synchronize),
+                       .most_host_waits = NEW(event_synchronize) + NEW(context_synchronize),
+                       .least_failures = REFUSED(create) + REFUSED(unmap) + REFUSED(release)};
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        seen.failures += now->call[i].failures - was->call[i].failures;
+    }
+    /* Memory that could not be released stays, and is released later: no undone step. */
+    seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count &&
+                   !w->commit_gave_back && !t->had_sleep;
+    if (!seen.is_sure) {
+        seen.created = NEW(create);
+        seen.created_bytes = BYTES(create);
+        seen.released = NEW(release) - w->fetched_releases;
+    }
+    return seen;
+#undef MORE
+#undef NEW
+#undef REFUSED
+#undef BYTES
+}
+
+/* The increase of all pools' counters. */
+#define SUM(field) (sum_of(t, offsetof(mend_stats, field)))
+static uint64_t sum_of(const trial *t, size_t offset)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        uint64_t is;
+        uint64_t was;
+        memcpy(&is, (const char *)&t->pools[i].is + offset, sizeof(is));
+        memcpy(&was, (const char *)&t->pools[i].was + offset, sizeof(was));
+        sum += is - was;
+    }
+    return sum;
+}
+
+static void check_sum(trial *t, const char *what, uint64_t least, uint64_t value, uint64_t most)
+{
+    trial_claim(t, TRIAL_MODEL, is_between(least, value, most),
+                "the driver's part in %s: %llu more than before, expected %llu to %llu", what,
+                LLU(value), LLU(least), LLU(most));
+}
+
+static void check_sums(trial *t)
+{
+    if (t->config.plain) {
+        return;
+    }
+    const trial_seen *seen = &t->seen;
+    bool is_plain = seen->failures == 0 && !t->lacked_memory && !t->had_sleep &&
+                    t->config.check == 0; /* a check copies, too */
+    uint64_t host_waits = seen->copies == 0 ? seen->most_host_waits : seen->least_host_waits;
+    check_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),
+              seen->created);
+    check_sum(t, "created_bytes", seen->is_sure ? seen->created_bytes : 0, SUM(created_bytes),
+              seen->created_bytes);
+    check_sum(t, "chunks_released", seen->is_sure ? seen->released : 0, SUM(chunks_released),
+              seen->released);
+    check_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
+    check_sum(t, "context_fences", seen->context_fences, SUM(context_fences), seen->context_fences);
+    check_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
+    check_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
+              trial_has_quota(t) ? UINT32_MAX : seen->failures);
+    check_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions),
+              seen->copies + t->outcome->tally.ambushes[AMBUSH_FREES]);
+    check_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
+              seen->copied_bytes);
+    check_sum(t, "the requests that map", 0, SUM(placed_by_extension) + SUM(placed_at_new_address),
+              seen->mapped);
+    bool maps_moves = is_plain && seen->is_sure && seen->copies == 0 && !t->had_unmapped;
+    uint64_t least_moves = maps_moves ? seen->mapped - seen->created : 0;
+    check_sum(t, "chunks_moved", least_moves, SUM(chunks_moved), seen->mapped);
+}
+
 void trial_check_figures(trial *t)
 {
     mend_driver_counters now;
     mend_traced_driver_get(t->traced, &now);
-    t->seen = trial_look_at_driver(t, &now);
+    t->seen = look_at_driver(t, &now);
     const mend_sim_ledger ledger = trial_ledger(t);
     const mend_stats stats = trial_stats(t, 0);
     t->had_others |=
@@ -421,7 +516,7 @@ void trial_check_figures(trial *t)
     for (int i = 0; i < t->pool_count; i++) {
         check_pool(t, i);
     }
-    trial_check_sums(t);
+    check_sums(t);
     t->had_sleep = false;
     t->had_unmapped = false;
     for (int i = 0; i < t->pool_count; i++) {

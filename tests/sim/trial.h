@@ -10,7 +10,6 @@
 #include "mend/mend_sleep.h"
 #include "tests/sim/executor.h"
 #include "tests/sim/model.h"
-#include "tests/sim/witness.h"
 #include "tests/support/follower.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/turns.h"
@@ -43,6 +42,53 @@ typedef struct trial_pool {
 } trial_pool;
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
+
+enum {
+    WITNESS_BORN = 256,
+    WITNESS_FETCHED = 1024,
+    WITNESS_MAPS = 2048
+}; /* the last two: more than the pages of a device */
+
+/* A mapping that the driver made for a pool. */
+typedef struct trial_mapping {
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_chunk_handle handle;
+} trial_mapping;
+
+typedef struct trial_born {
+    mend_chunk_handle handle;
+    uint64_t size_bytes;
+} trial_born;
+
+typedef struct trial_most {
+    uint64_t chunk_bytes;
+    uint64_t chunks;
+    uint64_t mappings;
+} trial_most;
+
+/* The driver between the pools and the device: see witness.c. */
+typedef struct trial_witness {
+    mend_driver table;
+    mend_unwatched_driver unwatched; /* behind it */
+    struct trial *trial;
+    trial_born born[WITNESS_BORN]; /* in the call under way */
+    bool lost_count;               /* in this step a call created more than `born` can hold */
+    size_t born_count;             /* more than there is room for: not all are known */
+    mend_stream captured;          /* in that call the driver said so of it, last, or none */
+    mend_chunk_handle fetched[WITNESS_FETCHED]; /* of imports, the newest ones */
+    size_t fetched_count;
+    uint64_t fetched_maps;            /* of such handles, since the last look */
+    uint64_t fetched_releases;        /* the same */
+    trial_mapping maps[WITNESS_MAPS]; /* that there are, in no order */
+    size_t map_count;
+    bool commit_gave_back;  /* in this step a commit released a chunk of its own: undone, or not */
+    size_t doubles;         /* of these, mappings of a chunk that has another one */
+    bool lost_maps;         /* there were more: nothing is known of granules */
+    uint64_t undone_chunks; /* since the last look */
+    uint64_t undone_bytes;
+    trial_most most; /* that the device held since then */
+} trial_witness;
 
 /* Driver calls for the pools since the last look: see figures.c. */
 typedef struct trial_seen {
@@ -241,10 +287,7 @@ void trial_check_figures(trial *t);
 
 void trial_witness_init(trial *t);
 
-/* granules.c: which memory lies at which addresses, by the driver's calls alone, and no granule of
- * it is in two blocks. */
-void trial_note_map(trial *t, uint64_t address, uint64_t size_bytes, mend_chunk_handle handle);
-void trial_note_unmap(trial *t, uint64_t address, uint64_t size_bytes);
+/* No granule of memory is in two blocks, by the driver's calls alone. */
 void trial_check_granules(trial *t);
 void trial_witness_call(trial *t);   /* a call of a pool begins */
 void trial_witness_forget(trial *t); /* its observations up to now */
@@ -341,9 +384,6 @@ void trial_read_failure(trial_call *call);
 /* A refused request, and one right after it: of the same size, or of the fitting size by the
  * report. */
 void trial_check_report(trial *t, const trial_call *refused, const trial_call *call);
-
-/* The same for lack of addresses. */
-void trial_check_addresses(trial *t, const trial_call *call);
 
 /* A capture is under way, or a pool may believe in one: that forbids waits. */
 bool trial_may_be_captured(const trial *t);
@@ -484,7 +524,7 @@ void trial_end_graph_pools(trial *t);
 bool trial_follow_graph_pool(trial *t, int graph_pool, int stream);
 bool trial_graph_pools_leave_stream(trial *t, int stream, int heir);
 
-/* unmapped.c */
+/* Whether the pools say which blocks a compaction could not map again. */
 void trial_note_unmapped(trial *t);
 
 /* Nothing fails any more: every pool maps all blocks again. */

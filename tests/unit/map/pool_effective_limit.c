@@ -255,11 +255,3 @@ FRESH_TEST(pool_effective_limit, is_asked_after_a_refusal)
     request(s, MEND_ERROR_OUT_OF_MEMORY, 12 * MEND_MIB);
     EXPECT_U64_EQ(refused + 1, mend_world_stats(&s->w).driver_failures);
 }
-
-/* Takes the device's memory before a creation, and gives it back behind it: so many times, or at
- * each second one. */
-typedef struct neighbour {
-    mend_world *w;
-    int takes;
-    int rests; /* 0, 1. below: at none */
-} neighbour;
