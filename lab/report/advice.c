@@ -9,11 +9,21 @@
 
 #define CALL(owner) mend_report_call_of(owner).text
 
+/* Of the name, so that the sentences around it fit a line. Free memory below this part of what is
+ * held is no fragmentation. */
+enum { CALL_COLUMNS = 54, LEAST_FREE_PARTS = 50 };
+
 mend_report_call mend_report_call_of(const mend_report_owner *owner)
 {
     mend_report_call call;
     const char letter[] = {owner->letter, owner->letter == 0 ? 0 : ' ', 0};
-    snprintf(call.text, sizeof(call.text), "%s\"%s\"", letter, owner->name);
+    char name[4 * CALL_COLUMNS + 1] = "";
+    FILE *const out = fmemopen(name, sizeof(name), "w");
+    if (out != NULL) {
+        mend_words_cut(out, owner->name, CALL_COLUMNS, 0);
+        fclose(out);
+    }
+    snprintf(call.text, sizeof(call.text), "%s\"%s\"", letter, name);
     return call;
 }
 
@@ -45,6 +55,11 @@ void mend_report_tell_source(const mend_report *report, char *text, size_t size)
              is_known ? ", device " : "", is_known ? SIZE(report->capacity_bytes) : "");
 }
 
+typedef struct mend_report_cause {
+    char by[96]; /* " by fragmentation". "": nothing in particular */
+    bool is_growth;
+} mend_report_cause;
+
 /* ---- the verdict --------------------------------------------------------------------------- */
 
 const char *mend_report_reason(const mend_report *report)
@@ -54,38 +69,78 @@ const char *mend_report_reason(const mend_report *report)
     return failure[0] == 0 ? NULL : behind != NULL ? behind + 2 : failure;
 }
 
-/* The pool's own report. */
-static void judge_oom_report(const mend_oom_report *f, char *text, size_t size)
+static uint64_t growth_of(const mend_report *report, mend_report_trend trend)
 {
+    uint64_t bytes = 0;
+    for (size_t h = 0; h < report->owner_count; h++) {
+        bytes += report->owners[h].trend == trend ? report->owners[h].growth_bytes : 0;
+    }
+    return bytes;
+}
+
+/* Why a request fails that the free memory would be enough for: by growth, if that is more than
+ * what is free, else by fragmentation, unless next to nothing is free. */
+static mend_report_cause cause_of(const mend_report *report, uint64_t free_bytes,
+                                  uint64_t held_bytes)
+{
+    const uint64_t leaked_bytes = growth_of(report, MEND_TREND_LEAKS);
+    const uint64_t grown_bytes = growth_of(report, MEND_TREND_GROWS);
+    const uint64_t whole_bytes = report->grows_as_whole ? report->whole_growth_bytes : 0;
+    mend_report_cause cause = {.by = ""};
+    cause.is_growth = mend_max_u64(leaked_bytes + grown_bytes, whole_bytes) > free_bytes;
+    if (cause.is_growth && leaked_bytes > 0) {
+        snprintf(cause.by, sizeof(cause.by), " by a possible leak of %s", SIZE(leaked_bytes));
+    } else if (cause.is_growth && grown_bytes > 0) {
+        snprintf(cause.by, sizeof(cause.by), " by growth of %s", SIZE(grown_bytes));
+    } else if (cause.is_growth) {
+        snprintf(cause.by, sizeof(cause.by), " by growth of %s that no %s explains",
+                 SIZE(whole_bytes), mend_report_owner_kind(report));
+    } else if (free_bytes >= held_bytes / LEAST_FREE_PARTS) {
+        snprintf(cause.by, sizeof(cause.by), " by fragmentation");
+    }
+    return cause;
+}
+
+/* The pool's own report. */
+static bool judge_oom_report(const mend_report *report, char *text, size_t size)
+{
+    const mend_oom_report *f = &report->detail.oom_report;
     const uint64_t free_bytes = f->free_empty_bytes + f->free_partial_bytes;
     const uint64_t kept_bytes =
         f->waiting_stream_bytes + f->waiting_context_bytes + f->graph_pool_bytes;
-    const char *by = free_bytes < f->requested_bytes ? ""
-                     : free_bytes < f->requested_bytes + kept_bytes
-                         ? " by memory that is still used"
-                         : " by fragmentation";
+    mend_report_cause cause = {.by = ""};
+    if (free_bytes >= f->requested_bytes + kept_bytes) {
+        cause = cause_of(report, free_bytes, f->reserved_bytes);
+    } else if (free_bytes >= f->requested_bytes) {
+        snprintf(cause.by, sizeof(cause.by), " by memory that is still used");
+    }
     char fitting[64] = "nothing would have fitted";
     if (f->fitting_bytes > 0) {
         snprintf(fitting, sizeof(fitting), "%s would have fitted", SIZE(f->fitting_bytes));
     }
-    snprintf(text, size,
-             "Out of memory%s: %s asked for, %s, %s short; %s free of the %s that is held", by,
-             SIZE(f->requested_bytes), fitting, SIZE(f->requested_bytes - f->fitting_bytes),
-             SIZE(free_bytes), SIZE(f->reserved_bytes));
+    snprintf(
+        text, size, "Out of memory%s: %s asked for, %s, %s short; %s free of the %s that is held",
+        cause.by, SIZE(f->requested_bytes), fitting, SIZE(f->requested_bytes - f->fitting_bytes),
+        SIZE(free_bytes), SIZE(f->reserved_bytes));
+    return cause.is_growth;
 }
 
-static void judge_failure(const mend_report *report, char *text, size_t size)
+/* Whether the growth is named. */
+static bool judge_failure(const mend_report *report, char *text, size_t size)
 {
     const mend_report_memory *memory = &report->memory;
     uint64_t asked = report->failure.size_bytes;
     uint64_t free_bytes = memory->whole_bytes + memory->beside_bytes;
+    mend_report_cause cause = {.by = ""};
     if (report->trace->failure[0] != 0) {
-        judge_oom_report(&report->detail.oom_report, text, size);
-    } else if (report->knows_gaps && free_bytes >= asked && memory->longest_bytes < asked) {
+        return judge_oom_report(report, text, size);
+    }
+    if (report->knows_gaps && free_bytes >= asked && memory->longest_bytes < asked) {
+        cause = cause_of(report, free_bytes, report->live_bytes + free_bytes);
         snprintf(text, size,
-                 "Out of memory by fragmentation: %s asked for, %s free of the memory used before, "
-                 "the longest piece %s",
-                 SIZE(asked), SIZE(free_bytes), SIZE(memory->longest_bytes));
+                 "Out of memory%s: %s asked for, %s free of the memory used before, the longest "
+                 "piece %s",
+                 cause.by, SIZE(asked), SIZE(free_bytes), SIZE(memory->longest_bytes));
     } else if (!report->knows_held) {
         bool had_room = report->live_bytes + asked <= report->peak_bytes;
         snprintf(text, size, "Out of memory%s: %s asked for with %s in use%s",
@@ -96,10 +151,13 @@ static void judge_failure(const mend_report *report, char *text, size_t size)
             snprintf(text + length, size - length, "%s", SIZE(report->peak_bytes));
         }
     } else if (free_bytes >= asked && memory->longest_bytes < asked) {
-        bool is_by_streams = free_bytes - memory->others_bytes < asked;
-        snprintf(text, size, "Out of memory by %s: %s asked for, %s free, the longest piece %s",
-                 is_by_streams ? "memory of other streams" : "fragmentation", SIZE(asked),
-                 SIZE(free_bytes), SIZE(memory->longest_bytes));
+        if (free_bytes - memory->others_bytes < asked) {
+            snprintf(cause.by, sizeof(cause.by), " by memory of other streams");
+        } else {
+            cause = cause_of(report, free_bytes, memory->held_bytes);
+        }
+        snprintf(text, size, "Out of memory%s: %s asked for, %s free, the longest piece %s",
+                 cause.by, SIZE(asked), SIZE(free_bytes), SIZE(memory->longest_bytes));
     } else if (free_bytes < asked) {
         snprintf(text, size, "Out of memory: %s asked for, %s free of the %s that is held",
                  SIZE(asked), SIZE(free_bytes), SIZE(memory->held_bytes));
@@ -109,17 +167,13 @@ static void judge_failure(const mend_report *report, char *text, size_t size)
             "Out of memory: %s asked for; a piece of %s is free, but of another pool of PyTorch",
             SIZE(asked), SIZE(memory->longest_bytes));
     }
+    return cause.is_growth;
 }
 
 static void judge_growth(const mend_report *report, char *text, size_t size)
 {
-    uint64_t leaked_bytes = 0;
-    uint64_t grown_bytes = 0;
-    for (size_t h = 0; h < report->owner_count; h++) {
-        const mend_report_owner *owner = &report->owners[h];
-        leaked_bytes += owner->trend == MEND_TREND_LEAKS ? owner->growth_bytes : 0;
-        grown_bytes += owner->trend == MEND_TREND_GROWS ? owner->growth_bytes : 0;
-    }
+    const uint64_t leaked_bytes = growth_of(report, MEND_TREND_LEAKS);
+    const uint64_t grown_bytes = growth_of(report, MEND_TREND_GROWS);
     if (leaked_bytes > 0) {
         snprintf(text, size, "; %s may have leaked", SIZE(leaked_bytes));
     } else if (grown_bytes > 0) {
@@ -135,8 +189,9 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size)
     char outcome[320] = "";
     char failures[64] = "";
     char growth[128] = "";
+    bool names_growth = false;
     if (report->has_failed) {
-        judge_failure(report, outcome, sizeof(outcome));
+        names_growth = judge_failure(report, outcome, sizeof(outcome));
     } else {
         char held[64] = "";
         if (report->knows_held) {
@@ -153,7 +208,9 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size)
         snprintf(failures, sizeof(failures), "; it is the last of %s failures",
                  COUNT(report->failures));
     }
-    judge_growth(report, growth, sizeof(growth));
+    if (!names_growth) {
+        judge_growth(report, growth, sizeof(growth));
+    }
     snprintf(verdict, size, "%s%s%s.", outcome, failures, growth);
 }
 
@@ -176,7 +233,7 @@ bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size)
 {
     const mend_report_owner *keeper = MEND_REPORT_LARGEST(report, kept_free_bytes);
     if (keeper != NULL) {
-        snprintf(text, size, "%s of that beside blocks of %s%s, in %s segments",
+        snprintf(text, size, "%s free beside blocks of %s%s, in %s segments",
                  SIZE(keeper->kept_free_bytes), CALL(keeper),
                  keeper->growth_bytes > 0 ? ", which grows" : "", COUNT(keeper->kept_segments));
     }
@@ -291,8 +348,8 @@ static void advise_step(advice_list *list)
     }
     const char *kind = mend_report_owner_kind(report);
     const bool is_size = strcmp(kind, "size") == 0;
-    snprintf(advice->what, sizeof(advice->what), "Stop the growth of %.60s and %s in step",
-             CALL(most), COUNT(report->in_step - 1));
+    snprintf(advice->what, sizeof(advice->what), "Stop the growth of %s and %s in step", CALL(most),
+             COUNT(report->in_step - 1));
     snprintf(advice->evidence, sizeof(advice->evidence),
              "+%s from event %s to %s: %s times blocks of the same %s %ss stay: %s without them%s",
              SIZE(report->in_step_bytes), COUNT(report->growth_event), COUNT(report->end_events),
@@ -300,6 +357,25 @@ static void advise_step(advice_list *list)
              is_size ? ""
                      : "; if a loss is kept, its whole graph is: keep loss.item(), and evaluate "
                        "under torch.no_grad()");
+}
+
+/* No owner explains the growth, which leaves an allocator only a few more rounds. */
+static void advise_whole(advice_list *list)
+{
+    const mend_report *report = list->report;
+    const char *kind = mend_report_owner_kind(report);
+    mend_advice *advice = place_for(list, report->whole_growth_bytes);
+    if (advice != NULL) {
+        snprintf(advice->what, sizeof(advice->what), "Find what stays from round to round");
+        snprintf(advice->evidence, sizeof(advice->evidence),
+                 "+%s from event %s to %s, and no %s that explains it%s; another allocator fails "
+                 "later, too",
+                 SIZE(report->whole_growth_bytes), COUNT(report->growth_event),
+                 COUNT(report->end_events), kind,
+                 strcmp(kind, "size") == 0
+                     ? ": record who allocates, as MEND_STACKS=1MiB does"
+                     : ", as of a leak in its first rounds: record more of them");
+    }
 }
 
 static const char *how_to(const char *policy)
@@ -379,6 +455,9 @@ size_t mend_report_advise(const mend_report *report, mend_advice *advice)
     }
     if (report->in_step > 0 && report->without_step_bytes < report->peak_bytes) {
         advise_step(&list);
+    }
+    if (report->grows_as_whole) {
+        advise_whole(&list);
     }
     for (size_t i = 0; i < report->other_count; i++) {
         advise_allocator(&list, &report->others[i]);

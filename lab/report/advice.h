@@ -8,7 +8,7 @@ enum { MEND_ADVICE_MOST = 4, MEND_VERDICT_BYTES = 512 };
 
 typedef struct mend_advice {
     uint64_t saved_bytes; /* of the memory that the device must have. 0: not known */
-    char what[256];
+    char what[320];
     char evidence[512];
 } mend_advice;
 
@@ -30,7 +30,7 @@ size_t mend_report_advise(const mend_report *report, mend_advice *advice);
 
 /* Its letter, if it has one, and its name. */
 typedef struct mend_report_call {
-    char text[200];
+    char text[232];
 } mend_report_call;
 
 mend_report_call mend_report_call_of(const mend_report_owner *owner);

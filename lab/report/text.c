@@ -72,15 +72,16 @@ static void print_advice(FILE *out, const mend_report *report, size_t most)
         if (advice[i].saved_bytes > 0) {
             snprintf(saved, sizeof(saved), ": -%s", SIZE(advice[i].saved_bytes));
         }
-        snprintf(line, sizeof(line), "%zu. %.90s%s", i + 1, advice[i].what, saved);
+        snprintf(line, sizeof(line), "%zu. %s%s", i + 1, advice[i].what, saved);
         mend_words_wrap(out, line, 2, 1);
         mend_words_wrap(out, advice[i].evidence, 5, 2);
     }
 }
 
-static void print_growth(FILE *out, const mend_report_owner *owner)
+static void print_growth(FILE *out, const mend_report *report, const mend_report_owner *owner)
 {
-    static const char *const words[] = {"steady", "new", "grows", "LEAK?"};
+    const char *const words[] = {report->grows_as_whole ? "unclear" : "steady", "new", "grows",
+                                 "LEAK?"};
     if (owner->growth_bytes == 0) {
         fprintf(out, "  %s\n", words[owner->trend]);
     } else {
@@ -97,7 +98,7 @@ static void print_owner(FILE *out, const mend_report *report, const mend_report_
             mend_word_percent(owner->bytes, report->live_bytes).text, COUNT(owner->blocks),
             has_age ? COUNT(report->moment_events - owner->oldest_event) : "");
     if (mend_report_has_history(report)) {
-        print_growth(out, owner);
+        print_growth(out, report, owner);
     } else {
         fputs("  unknown\n", out);
     }
@@ -166,7 +167,7 @@ static void print_free(FILE *out, const mend_report *report)
         mend_words_wrap(out, line, 0, 2);
     }
     if (mend_report_tell_keeper(report, line, sizeof(line))) {
-        mend_words_wrap(out, line, 0, 1);
+        mend_words_wrap(out, line, 0, 2);
     }
     if (mend_report_tell_waiting(report, line, sizeof(line))) {
         mend_words_wrap(out, line, 0, 2);

@@ -91,17 +91,24 @@ static void put(FILE *out, const char *text)
     }
 }
 
-void mend_words_cut(FILE *out, const char *text, size_t columns, int fills)
+/* The first `head` of its characters, and of the others only so many that all are `columns`. */
+static size_t put_parts(FILE *out, const char *text, size_t columns, size_t head)
 {
-    bool is_cut = columns_of(text, strlen(text)) > columns;
-    size_t printed = 0;
-    for (; *text != 0 && printed < columns; text += step(text), printed++) {
-        if (is_cut && printed + 1 == columns) {
+    const size_t all = columns_of(text, strlen(text));
+    const size_t left_out = all > columns ? all - columns + 1 : 0;
+    for (size_t at = 0; *text != 0; text += step(text), at++) {
+        if (at == head && left_out > 0) {
             fputc('~', out);
-        } else {
+        } else if (at < head || at >= head + left_out) {
             put(out, text);
         }
     }
+    return left_out > 0 ? columns : all;
+}
+
+void mend_words_cut(FILE *out, const char *text, size_t columns, int fills)
+{
+    size_t printed = put_parts(out, text, columns, columns / 2);
     for (; fills && printed < columns; printed++) {
         fputc(' ', out);
     }
@@ -130,7 +137,7 @@ size_t mend_words_wrap(FILE *out, const char *text, size_t indent, size_t most_l
         char line[1024];
         snprintf(line, sizeof(line), "%.*s", (int)bytes, text);
         fprintf(out, "%*s", (int)indent, "");
-        mend_words_cut(out, line, columns, 0);
+        put_parts(out, line, columns, columns - 1);
         fputc('\n', out);
         text += bytes;
         text += *text == ' ';

@@ -22,7 +22,8 @@ mend_word mend_word_percent(uint64_t part, uint64_t whole);
 #define COUNT(count) mend_word_count(count).text
 
 /* Prints at most `columns` characters, and blanks up to them if `fills`. A character that no
- * terminal prints becomes `?`. Where characters are left out, the last one is `~`. */
+ * terminal prints becomes `?`. Where characters are left out, in the middle, there is `~`: names of
+ * lines begin alike and end alike. */
 void mend_words_cut(FILE *out, const char *text, size_t columns, int fills);
 
 enum { MEND_WORDS_WIDTH = 110 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lab/report/advice.h"
 #include "lab/report/report.h"
 #include "lab/report/text.h"
 #include "lab/report/words.h"
@@ -56,7 +57,7 @@ MEND_TEST(report_command, reads_what_pytorch_writes)
         "Stop the growth of B \"small.py:11 step from line 13\": -54.7 MiB",
         "+46.9 MiB LEAK?",
         "small.py:9 step from line 13 > forward (linear.py:125)",
-        "23.3 MiB of that beside blocks of B",
+        "23.3 MiB free beside blocks of B",
         "in 220 MiB: completes",
         "PyTorch caching",
         "in 220 MiB: fails at 98 %",
@@ -321,7 +322,66 @@ MEND_TEST(report_words, are_short_and_cut_at_characters)
     fclose(out);
     char expected[512];
     snprintf(expected, sizeof(expected),
-             "\xc3\xa9t\xc3\xa9 ?\xc3\xa9t~ab  %106sone\n%106stwo\n%106sone~\n", "", "", "");
+             "\xc3\xa9t\xc3\xa9 ?\xc3\xa9~sab  %106sone\n%106stwo\n%106sone~\n", "", "", "");
     EXPECT_STR_EQ(expected, text);
     free(text);
+}
+
+/* Growth above the free memory is named before fragmentation, and next to no free memory is none.
+ * An allocator is not advised first where all grows. */
+MEND_TEST(report_command, the_larger_cause_is_named_first)
+{
+    static const struct {
+        uint64_t free, leaked, whole;
+        const char *said;
+    } cases[] = {
+        {100, 0, 0,
+         "Out of memory by fragmentation: 8.00 MiB asked for, 100 MiB free, the longest "
+         "piece 4.00 MiB."},
+        {100, 50, 0,
+         "by fragmentation: 8.00 MiB asked for, 100 MiB free, the longest piece 4.00 "
+         "MiB; 50.0 MiB may have leaked."},
+        {100, 200, 0,
+         "Out of memory by a possible leak of 200 MiB: 8.00 MiB asked for, 100 MiB "
+         "free, the longest piece 4.00 MiB."},
+        {100, 0, 300, "Out of memory by growth of 300 MiB that no line explains: 8.00 MiB asked"},
+        {10, 0, 0, "Out of memory: 8.00 MiB asked for, 10.0 MiB free, the longest piece 4.00 MiB."},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        mend_trace trace = {0};
+        mend_report_owner owner = {
+            .name = "train.py:14 forward from line 30 > forward (activation.py:738)",
+            .letter = 'A',
+            .peak_bytes = 500 * MIB,
+            .without_bytes = 700 * MIB,
+            .trend = cases[i].leaked > 0 ? MEND_TREND_LEAKS : MEND_TREND_STEADY,
+            .growth_bytes = cases[i].leaked * MIB};
+        mend_report report = {.trace = &trace,
+                              .detail = {.is_snapshot = true, .owner_count = 1},
+                              .owners = &owner,
+                              .owner_count = 1,
+                              .peak_bytes = 1000 * MIB,
+                              .knows_held = true,
+                              .has_failed = true,
+                              .failure = {.size_bytes = 8 * MIB},
+                              .memory = {.held_bytes = 1000 * MIB,
+                                         .beside_bytes = cases[i].free * MIB,
+                                         .longest_bytes = 4 * MIB},
+                              .grows_as_whole = cases[i].whole > 0,
+                              .whole_growth_bytes = cases[i].whole * MIB,
+                              .others = {{.policy = "caching", .needs_bytes = 1100 * MIB},
+                                         {.policy = "mend", .needs_bytes = 900 * MIB}},
+                              .other_count = 2};
+        report.others[0].is_known = report.others[1].is_known = true;
+        char verdict[MEND_VERDICT_BYTES];
+        mend_report_judge(&report, verdict, sizeof(verdict));
+        MEND_TEST_CHECK(strstr(verdict, cases[i].said) != NULL, (void)0, "%s", verdict);
+        mend_advice advice[MEND_ADVICE_MOST];
+        const char *first = cases[i].leaked > 0 ? "Stop the growth of A \"train.py:14 forward from "
+                                                  "li~orward (activation.py:738)\""
+                            : cases[i].whole > 0 ? "Find what stays from round to round"
+                                                 : "Use Mend (libmend.torch.enable() in PyTorch)";
+        ASSERT_TRUE(mend_report_advise(&report, advice) > 0);
+        EXPECT_STR_EQ(first, advice[0].what);
+    }
 }

@@ -246,4 +246,7 @@ def _size(number: int) -> str:
 
 def _cut(text: str, columns: int) -> str:
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return text if len(text) <= columns else text[: columns - 1] + "~"
+    if len(text) <= columns:
+        return text
+    begin = columns // 2  # names of lines begin alike and end alike
+    return text[:begin] + "~" + text[begin + 1 - columns :]
