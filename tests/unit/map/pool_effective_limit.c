@@ -65,26 +65,17 @@ static uint64_t effective_limit_mib(scene *s)
     return mend_world_stats(&s->w).effective_limit_bytes / MEND_MIB;
 }
 
+#define FRESH_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_scene(s), close_scene(s))
+
 /* 8 MiB live, and the pool knows that there are 2 more. */
-static bool open_taught(scene *s)
+FRESH_TEST(pool_effective_limit, is_asked_again_after_a_while)
 {
-    if (!open_scene(s)) {
-        return false;
-    }
     EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
     request(s, MEND_OK, 8 * MEND_MIB);
     EXPECT_U64_EQ(1, s->questions);
     EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s));
     request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_U64_EQ(0, s->creates);
-    return true;
-}
-
-#define EFFECTIVE_LIMIT_TEST(suite, name)                                                          \
-    KIT_CASE(suite, name, scene, s, open_taught(s), close_scene(s))
-
-EFFECTIVE_LIMIT_TEST(pool_effective_limit, is_asked_again_after_a_while)
-{
     others_hold(s, 0);
     request(s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(0, s->questions); /* it goes without them */
@@ -218,8 +209,6 @@ KIT_SET_TEST(pool_effective_limit, under_a_hidden_quota_what_fits_succeeds,
     EXPECT_U64_EQ(0, failures(w));
     EXPECT_TRUE(mend_world_stats(w).driver_failures <= 40);
 }
-
-#define FRESH_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_scene(s), close_scene(s))
 
 FRESH_TEST(pool_effective_limit, is_not_known_where_the_driver_does_not_say)
 {

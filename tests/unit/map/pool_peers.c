@@ -87,17 +87,6 @@ PEERS_TEST(pool_peers, a_device_comes_beside_work_of_others, 0)
     EXPECT_U64_EQ(0, mend_world_ledger(w).violations);
 }
 
-static void expect_out_of_reach(scene *s)
-{
-    void *block = take(s, MEND_MIB);
-    EXPECT_U64_EQ(0, peers_of(s->w.pool));
-    EXPECT_FALSE(can_use(s, block, MEND_MIB)); /* which breaks the context */
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(s->w.pool, 9 * MEND_MIB, NULL, &block));
-    mend_pool_destroy(s->other);
-    mend_pool_destroy(s->w.pool);
-    mend_sim_destroy(s->w.sim);
-}
-
 MEND_TEST(pool_peers, none_may_that_cannot)
 {
     scene s;
@@ -110,7 +99,13 @@ MEND_TEST(pool_peers, none_may_that_cannot)
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_pool_create(&config, &asking));
     kit_expect_words("names device 2, which cannot reach the memory of device 0");
     ASSERT_RESULT(MEND_OK, open_other(&s));
-    expect_out_of_reach(&s);
+    void *block = take(&s, MEND_MIB);
+    EXPECT_U64_EQ(0, peers_of(s.w.pool));
+    EXPECT_FALSE(can_use(&s, block, MEND_MIB)); /* which breaks the context */
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(s.w.pool, 9 * MEND_MIB, NULL, &block));
+    mend_pool_destroy(s.other);
+    mend_pool_destroy(s.w.pool);
+    mend_sim_destroy(s.w.sim);
 }
 
 PEERS_TEST(pool_peers, a_pool_that_cannot_be_introduced_does_not_come_to_be, 0)

@@ -15,12 +15,6 @@ typedef struct rig {
     void *blocks[BLOCKS];
 } rig;
 
-static void release(rig *r, int i)
-{
-    kit_free(&r->w, r->blocks[i], NULL);
-    r->blocks[i] = NULL;
-}
-
 /* One chunk of eight blocks, of which the second and the sixth live: two clusters. */
 static bool open_rig(rig *r, uint64_t address_reservation_bytes)
 {
@@ -38,7 +32,8 @@ static bool open_rig(rig *r, uint64_t address_reservation_bytes)
     }
     for (int i = 0; i < BLOCKS; i++) {
         if (i != 1 && i != 5) {
-            release(r, i);
+            kit_free(&r->w, r->blocks[i], NULL);
+            r->blocks[i] = NULL;
         }
     }
     return true;

@@ -15,23 +15,6 @@ static void use(mend_heap *heap, uint64_t reserved_bytes, uint64_t empty_bytes, 
     heap->counters.live_bytes = live_bytes;
 }
 
-static void use_live(mend_heap *heap, uint64_t bytes)
-{
-    use(heap, bytes, 0, bytes);
-}
-
-static void allocate(mend_heap *heap, uint64_t bytes)
-{
-    heap->zones[MEND_ZONE_LARGE].counters.allocated_bytes += bytes;
-}
-
-static bool is_pressed_behind(mend_heap *heap, uint64_t allocated_bytes)
-{
-    allocate(heap, allocated_bytes);
-    mend_budget_note_use(heap);
-    return mend_budget_is_pressed(heap);
-}
-
 static mend_heap heap_with_limit(uint64_t limit_bytes)
 {
     mend_heap heap = {.config = {.limit_bytes = limit_bytes}};
@@ -47,7 +30,9 @@ static uint64_t waste_allowed(mend_heap *heap, uint64_t used_bytes, uint64_t liv
 {
     const mend_request request = {.size_bytes = MEND_MIB, .zone = MEND_ZONE_LARGE};
     use(heap, PERCENT(98), PERCENT(98) - used_bytes, live_bytes);
-    EXPECT_TRUE(is_pressed_behind(heap, allocated_bytes));
+    heap->zones[MEND_ZONE_LARGE].counters.allocated_bytes += allocated_bytes;
+    mend_budget_note_use(heap);
+    EXPECT_TRUE(mend_budget_is_pressed(heap));
     return mend_budget_waste_allowed(heap, &request);
 }
 
@@ -61,7 +46,7 @@ MEND_TEST(policy_budget, once_much_is_trapped_a_quarter_of_a_block_may_be_wasted
     EXPECT_U64_EQ(UINT64_MAX, waste_allowed(&heap, PERCENT(75), PERCENT(73) + 1, 0));
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(75), PERCENT(73), 0));
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(40), PERCENT(40), 0));
-    use_live(&heap, PERCENT(24));
+    use(&heap, PERCENT(24), 0, PERCENT(24));
     EXPECT_U64_EQ(UINT64_MAX, mend_budget_waste_allowed(&heap, &(mend_request){
                                                                    .size_bytes = MEND_MIB,
                                                                    .zone = MEND_ZONE_LARGE,
@@ -86,7 +71,7 @@ MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
 static mend_heap heap_with_peak(uint64_t limit_bytes)
 {
     mend_heap heap = heap_with_limit(limit_bytes);
-    use_live(&heap, 10 * MEND_GIB);
+    use(&heap, 10 * MEND_GIB, 0, 10 * MEND_GIB);
     mend_headroom_note_request(&heap, 0);
     return heap;
 }

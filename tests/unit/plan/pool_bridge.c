@@ -11,31 +11,19 @@ typedef struct row {
     void *blocks[ROW];
 } row;
 
-static bool open_row(row *r, uint64_t limit_mib)
-{
-    if (!kit_open_allowing(&r->w, limit_mib * MEND_MIB, -1)) {
-        return false;
-    }
-    kit_free(&r->w, kit_alloc(&r->w, ROW * MEND_MIB, r->w.streams[0]), r->w.streams[0]);
-    for (uint64_t i = 0; i < ROW; i++) {
-        r->blocks[i] = kit_alloc(&r->w, MEND_MIB, r->w.streams[0]);
-    }
-    return !mend_test_has_failed();
-}
-
 static void release(row *r, int from, int end)
 {
-    for (int i = from; i < end; i++) {
-        kit_free(&r->w, r->blocks[i], r->w.streams[0]);
-    }
+    kit_free_row(&r->w, &r->blocks[from], (size_t)(end - from), r->w.streams[0]);
 }
 
 /* Moves two chunks away, so that nothing is mapped at their places: nothing can be created then. */
 static bool open_with_gaps(row *r, uint64_t limit_mib)
 {
-    if (!open_row(r, limit_mib)) {
+    if (!kit_open_allowing(&r->w, limit_mib * MEND_MIB, -1)) {
         return false;
     }
+    kit_free(&r->w, kit_alloc(&r->w, ROW * MEND_MIB, r->w.streams[0]), r->w.streams[0]);
+    kit_alloc_row(&r->w, r->blocks, ROW, MEND_MIB, r->w.streams[0]);
     release(r, 8, 9);
     release(r, 10, 11);
     EXPECT_RESULT(MEND_OK, mend_set_limit(r->w.pool, ROW * MEND_MIB));

@@ -40,12 +40,10 @@ static void fill(full_program *f, uint64_t size_bytes, int count)
 static bool open_filled(full_program *f)
 {
     *f = (full_program){.count = 0};
-    mend_world_init(&f->w);
-    f->w.sim_config.memory_bytes = 2 * LIMIT_PAGES * PAGE;
-    f->w.placement.chunk_bytes = 64 * PAGE;
-    f->w.placement.small_chunk_bytes = PAGE;
-    f->w.pool_config.limit_bytes = LIMIT_PAGES * PAGE;
-    if (!kit_open(&f->w)) {
+    if (!kit_open_set(&f->w, f->w.sim_config.memory_bytes = 2 * LIMIT_PAGES * PAGE,
+                      f->w.placement.chunk_bytes = 64 * PAGE,
+                      f->w.placement.small_chunk_bytes = PAGE,
+                      f->w.pool_config.limit_bytes = LIMIT_PAGES * PAGE)) {
         return false;
     }
     f->owner = f->w.streams[1];
@@ -68,9 +66,6 @@ static bool open_critical(full_program *f)
     kit_expect_none(&f->w, 8 * PAGE, f->asking, "");
     return is_open && !mend_test_has_failed();
 }
-
-#define CRITICAL_TEST(suite, name)                                                                 \
-    KIT_CASE(suite, name, full_program, f, open_critical(f), kit_close(&f->w))
 
 static void release(full_program *f, int block)
 {
@@ -102,7 +97,8 @@ KIT_SET_TEST(pool_critical_pressure, a_smaller_run_may_need_less,
     EXPECT_U64_EQ(1, mend_world_stats(w).chunks_moved);
 }
 
-CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
+KIT_CASE(pool_critical_pressure, nothing_is_remade_beside_a_capture, full_program, f,
+         open_critical(f), kit_close(&f->w))
 {
     mend_stream captured = f->w.streams[2];
     release(f, LARGE);
@@ -156,21 +152,13 @@ MEND_TEST(pool_critical_pressure, a_driver_that_refuses_loses_nothing)
 
 /* ---- remade: a pool that uses all of its 64 MiB, and traps some ---- */
 
-static bool open_full(full_program *f, uint64_t chunk_bytes)
-{
-    *f = (full_program){.count = 0};
-    mend_world_init(&f->w);
-    f->w.placement.chunk_bytes = chunk_bytes;
-    f->w.placement.small_request_bytes = 4 * MEND_KIB;
-    bool is_open = kit_open(&f->w);
-    f->owner = f->w.streams[0];
-    f->asking = f->w.streams[1];
-    return is_open;
-}
-
 static bool open_row(full_program *f)
 {
-    bool is_open = open_full(f, MEND_MIB);
+    *f = (full_program){.count = 0};
+    const bool is_open = kit_open_set(&f->w, f->w.placement.chunk_bytes = MEND_MIB,
+                                      f->w.placement.small_request_bytes = 4 * MEND_KIB);
+    f->owner = f->w.streams[0];
+    f->asking = f->w.streams[1];
     fill(f, MEND_MIB, 64);
     for (int i = 40; i < 56; i += 4) {
         release(f, i);
@@ -179,8 +167,6 @@ static bool open_row(full_program *f)
     kit_expect_none(&f->w, MEND_MIB, f->owner, "");
     return is_open;
 }
-
-#define ROW_TEST(suite, name) KIT_CASE(suite, name, full_program, f, open_row(f), kit_close(&f->w))
 
 static void ask_for_two_chunks(void *argument)
 {
@@ -204,7 +190,8 @@ static void *ask_for_one_chunk(void *argument)
 }
 
 /* But a block in one chunk is pinned there, which takes the grow lock. */
-ROW_TEST(pool_remake, while_another_makes_room_a_block_in_one_chunk_waits_for_its_pin)
+KIT_CASE(pool_remake, while_another_makes_room_a_block_in_one_chunk_waits_for_its_pin, full_program,
+         f, open_row(f), kit_close(&f->w))
 {
     mend_heap *heap = &f->w.pool->heap;
     other_request other = {.f = f};
