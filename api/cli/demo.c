@@ -13,7 +13,6 @@
 #include "lab/support/output.h"
 #include "lab/workloads/workload.h"
 
-
 enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STATUS_BROKEN = 3 };
 
 enum { OPTION_DEVICE, OPTION_CAPACITY, OPTION_TRACES, OPTION_OUTPUT, OPTION_HELP };

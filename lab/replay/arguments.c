@@ -10,7 +10,7 @@
 #include "lab/peers/policies.h"
 #include "lab/support/costs.h"
 
-enum { LIST_SHOWN = 256 };                  /* most characters of a wrong list in a message */
+enum { LIST_SHOWN = 256 }; /* most characters of a wrong list in a message */
 
 enum {
     OPTION_DEVICE,

@@ -15,7 +15,7 @@ enum { EVENTS_AT_A_TIME = 256 };
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
-void mend_event_ring_put(mend_event_ring *ring, const mend_history_event *event)
+static void put(mend_event_ring *ring, const mend_history_event *event)
 {
     const uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
     const uint64_t held = written - atomic_load_explicit(&ring->read, memory_order_acquire);
@@ -102,7 +102,7 @@ static void hear(mend_listener *listener, mend_history_event *event)
         history->held += history->held < history->capacity;
     }
     if (history->recording != NULL) {
-        mend_event_ring_put(history->recording, event);
+        put(history->recording, event);
     }
 }
 
@@ -138,11 +138,6 @@ size_t mend_history_copy(const mend_history *history, uint64_t *cursor, void *ev
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static mend_history *history_of(const mend_pool *pool)
-{
-    return &mend_observers_of(&pool->heap)->history;
-}
-
 mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 {
     MEND_INVALID_IF(pool == NULL, "mend_history_start: pool is NULL");
@@ -156,7 +151,8 @@ mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
     }
     mend_result result = mend_pool_enter(pool);
     if (result == MEND_OK) {
-        events = mend_history_exchange(history_of(pool), events, capacity_events);
+        events = mend_history_exchange(&mend_observers_of(&pool->heap)->history, events,
+                                       capacity_events);
         result = mend_pool_leave(pool, MEND_OK);
     }
     free(events);
@@ -175,7 +171,7 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
     do {
         size_t most = (size_t)mend_min_u64(capacity - done, EVENTS_AT_A_TIME);
         mend_heap_lock(heap);
-        const mend_history *history = history_of(pool);
+        const mend_history *history = &mend_observers_of(heap)->history;
         if (done == 0 && *cursor > history->next) {
             mend_heap_unlock(heap);
             return mend_pool_invalid("mend_history_read: the cursor is after the last event");

@@ -144,29 +144,21 @@ mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Writes as many as fit. Returns their number. */
-static size_t list(const mend_scopes *scopes, mend_scope_info *to, size_t scope_bytes,
-                   size_t capacity)
-{
-    size_t count = 0;
-    for (uint32_t number = 1; number < scopes->capacity; number++) {
-        const mend_scope_info *scope = &scopes->of[number];
-        if (scope->allocations > 0 && count++ < capacity) {
-            mend_element_write(to, scope_bytes, count - 1, scope, sizeof(*scope));
-        }
-    }
-    return count;
-}
-
 mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
                             size_t capacity, size_t *count)
 {
     MEND_TRY(mend_pool_check_array(pool, scopes, scope_bytes, capacity, count, "mend_get_scopes"));
     mend_heap_lock(&pool->heap);
     const mend_scopes *of = &mend_observers_of(&pool->heap)->scopes;
-    *count = list(of, NULL, scope_bytes, 0);
-    if (*count <= capacity) {
-        list(of, scopes, scope_bytes, capacity);
+    *count = 0;
+    for (uint32_t number = 1; number < of->capacity; number++) {
+        *count += of->of[number].allocations > 0;
+    }
+    size_t at = 0;
+    for (uint32_t number = 1; number < of->capacity && *count <= capacity; number++) {
+        if (of->of[number].allocations > 0) {
+            mend_element_write(scopes, scope_bytes, at++, &of->of[number], sizeof(*scopes));
+        }
     }
     mend_heap_unlock(&pool->heap);
     return MEND_OK;

@@ -62,18 +62,13 @@ static bool has_key(const key *a, const key *b)
            a->has_stream == b->has_stream && a->is_class == b->is_class;
 }
 
-static uint32_t slot_of(const key *k)
-{
-    uint64_t hash = k->tag ^ k->block_bytes << 20 ^ (uint64_t)k->scope << 1 ^
-                    (uint64_t)k->stack << 33 ^ k->is_class ^ (uint64_t)(uintptr_t)k->stream << 3;
-    hash *= UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(hash >> 52) % SLOTS;
-}
-
 /* The sum of this key, or a free slot for it. */
 static uint16_t *find(table *t, const key *k)
 {
-    uint32_t slot = slot_of(k);
+    const uint64_t parts = k->tag ^ k->block_bytes << 20 ^ (uint64_t)k->scope << 1 ^
+                           (uint64_t)k->stack << 33 ^ k->is_class ^
+                           (uint64_t)(uintptr_t)k->stream << 3;
+    uint32_t slot = (uint32_t)(parts * UINT64_C(0x9e3779b97f4a7c15) >> 52) % SLOTS;
     while (t->slots[slot] != 0 && !has_key(&t->sums[t->slots[slot] - 1].of, k)) {
         slot = (slot + 1) % SLOTS;
     }

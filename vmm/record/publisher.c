@@ -128,11 +128,6 @@ void mend_signals_miss(int bell)
     await_handlers(process);
 }
 
-unsigned mend_signals_count(void)
-{
-    return atomic_load(&mend_process_own_signal.count);
-}
-
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 struct mend_publisher {
@@ -215,7 +210,7 @@ static void *publish(void *context)
         }
         (void)poll(&bell, 1, idle_ms);
         (void)eventfd_read(p->bell, &rung);
-        const unsigned signals = mend_signals_count();
+        const unsigned signals = atomic_load(&mend_process_own_signal.count);
         if (p->hears && signals != p->signals) { /* also one from just before the end */
             p->signals = signals;
             mend_pool_snapshot(p->pool, p->pool->observed.snapshots, &p->number);
@@ -258,7 +253,7 @@ mend_result mend_publisher_start(mend_observers *observers)
                                 strerror(errno));
         }
     }
-    p->signals = mend_signals_count();
+    p->signals = atomic_load(&mend_process_own_signal.count);
     p->hears = writes_snapshots && mend_signals_hear(p->bell);
     if (writes_snapshots && !p->hears) {
         return mend_failure(MEND_ERROR_SYSTEM,

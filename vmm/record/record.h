@@ -31,8 +31,6 @@ typedef struct mend_event_ring {
     mend_event_failure failures[MEND_EVENT_RING_FAILURES];
 } mend_event_ring;
 
-void mend_event_ring_put(mend_event_ring *ring, const mend_history_event *event);
-
 /* The oldest event, which stays until mend_event_ring_pass. NULL: there is none. */
 const mend_history_event *mend_event_ring_next(mend_event_ring *ring);
 void mend_event_ring_pass(mend_event_ring *ring);
@@ -223,9 +221,6 @@ bool mend_signals_hear(int bell);
 /* No more, and no thread writes to it when this returns. With the last bell the program has its own
  * handler back, unless it has set another meanwhile. */
 void mend_signals_miss(int bell);
-
-/* How often the signal has come while there was a bell. A bell is written behind it. */
-unsigned mend_signals_count(void);
 
 /* ---- nvtx.c ---------------------------------------------------------------------------------- */
 
