@@ -192,18 +192,6 @@ mend_span *mend_layout_segment_end(const mend_zone *zone, uint64_t address)
                                   mend_span, by_end);
 }
 
-/* The span that begins at the address and is in the pointer map, the committed page around it, or
- * the last span of the run that contains the address. NULL: the address is inside a block, or
- * claimed. */
-static mend_span *find_by_index(const mend_heap *heap, const mend_zone *zone, uint64_t address)
-{
-    mend_span *span = zone == &heap->zones[MEND_ZONE_RANGE]
-                          ? heap->ranges.page_at(heap, address)
-                          : mend_pointer_map_find(&heap->blocks, address);
-    const mend_run *run = span == NULL ? mend_layout_run_at(zone, address) : NULL;
-    return run != NULL ? run->last : span;
-}
-
 /* A span before an address in the chunk and in no run: the nearest one that an index finds from the
  * start of this chunk or of one before it. NULL if everything from the segment's start to there is
  * claimed. */
@@ -212,7 +200,11 @@ static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
     assert(chunk->address != 0);
     const mend_zone *zone = &heap->zones[chunk->zone];
     for (;;) {
-        mend_span *span = find_by_index(heap, zone, chunk->address);
+        mend_span *span = zone == &heap->zones[MEND_ZONE_RANGE]
+                              ? heap->ranges.page_at(heap, chunk->address)
+                              : mend_pointer_map_find(&heap->blocks, chunk->address);
+        const mend_run *run = span == NULL ? mend_layout_run_at(zone, chunk->address) : NULL;
+        span = run != NULL ? run->last : span;
         const mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address));
         if (span != NULL || before == NULL || before->zone != chunk->zone ||
             before->address + before->size_bytes != chunk->address) {

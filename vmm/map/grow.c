@@ -48,26 +48,6 @@ static bool reserve_nodes(transaction *t)
            mend_space_reserve_nodes(t->space, 1) && mend_layout_promise_these(heap, &t->nodes);
 }
 
-/* Makes the stream wait for the last use, by other streams, of the memory that the plan takes. */
-static mend_result order_streams(const transaction *t, uint32_t stream)
-{
-    mend_heap *heap = t->heap;
-    const mend_plan *plan = t->plan;
-    if (plan->base != NULL) {
-        MEND_TRY(mend_layout_make_ready(heap, plan->base, plan->start,
-                                        mend_run_end(plan->base) - plan->start, stream));
-    }
-    for (size_t i = 0; i < plan->picks.count; i++) {
-        const mend_chunk *at = plan->picks.chunks[i];
-        assert(mend_chunk_is_empty(at));
-        if (at->address != 0) { /* one that is not mapped has nothing to wait for */
-            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
-            MEND_TRY(mend_layout_make_ready(heap, run, at->address, at->size_bytes, stream));
-        }
-    }
-    return MEND_OK;
-}
-
 /* The next part. */
 static void enter(transaction *t, mend_chunk *chunk, bool is_created)
 {
@@ -227,8 +207,19 @@ static mend_span *commit(transaction *t, const mend_request *request)
  */
 static mend_result perform(transaction *t, const mend_request *request)
 {
-    if (request->behind_wait != 0) {
-        MEND_TRY(order_streams(t, request->stream));
+    mend_heap *heap = t->heap;
+    const mend_plan *plan = t->plan;
+    if (request->behind_wait != 0 && plan->base != NULL) {
+        MEND_TRY(mend_layout_make_ready(heap, plan->base, plan->start,
+                                        mend_run_end(plan->base) - plan->start, request->stream));
+    }
+    for (size_t i = 0; i < plan->picks.count && request->behind_wait != 0; i++) {
+        const mend_chunk *at = plan->picks.chunks[i];
+        if (at->address != 0) { /* one that is not mapped has nothing to wait for */
+            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
+            MEND_TRY(
+                mend_layout_make_ready(heap, run, at->address, at->size_bytes, request->stream));
+        }
     }
     claim(t);
     MEND_TRY(create_chunks(t));

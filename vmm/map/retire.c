@@ -219,22 +219,18 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
  * Each search for memory also unmaps retired mappings.
  */
 
-/* Each span of the chunk may have been freed meanwhile, and then becomes a run. */
-static mend_result restore(mend_heap *heap, mend_chunk *chunk)
-{
-    const mend_layout_promise nodes = {.runs = mend_freeze_spans(heap, chunk)};
-    if (!mend_layout_promise_these(heap, &nodes)) {
-        return mend_no_host_memory("a mapping");
-    }
-    const mend_answer answer = mend_remap_chunk(heap, chunk);
-    mend_layout_end_promise(heap, &nodes);
-    return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
-}
-
 static mend_result retry_one(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
     if (deferred->kind == MEND_DEFERRED_RESTORE) {
-        return restore(heap, MEND_CONTAINER_OF(deferred, mend_chunk, deferred));
+        mend_chunk *chunk = MEND_CONTAINER_OF(deferred, mend_chunk, deferred);
+        /* Each of its spans may have been freed meanwhile, and then becomes a run. */
+        const mend_layout_promise nodes = {.runs = mend_freeze_spans(heap, chunk)};
+        if (!mend_layout_promise_these(heap, &nodes)) {
+            return mend_no_host_memory("a mapping");
+        }
+        const mend_answer answer = mend_remap_chunk(heap, chunk);
+        mend_layout_end_promise(heap, &nodes);
+        return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
     }
     const uint32_t kind = 1u << deferred->kind;
     for (int i = 0; i < MEND_FEATURES; i++) {

@@ -90,17 +90,6 @@ static mend_chunk *choose_one(mend_heap *heap, const choice *which)
     return at;
 }
 
-/* Says why an idle chunk is still mapped after a flush. */
-static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
-{
-    mend_status refused = heap->retire.refused;
-    return refused != MEND_DRIVER_OK
-               ? mend_refused(heap->driver, mend_status_result(refused), MEND_CALL_unmap, refused,
-                              "a free chunk of %llu bytes could not be unmapped",
-                              (unsigned long long)size_bytes)
-               : mend_no_host_memory("a trim");
-}
-
 /* Withdraws the chosen chunks, until malloc fails, and releases the unmapped ones. The others stay,
  * as free memory. */
 static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_bytes)
@@ -129,7 +118,12 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
             }
         } else if ((heap->retire.refused != MEND_DRIVER_OK || heap->retire.lacked_nodes) &&
                    mend_waits_drop_passed(mend_heap_wait_env(heap), &left->waits)) {
-            result = not_unmapped(heap, size_bytes);
+            const mend_status refused = heap->retire.refused;
+            result = refused != MEND_DRIVER_OK
+                         ? mend_refused(heap->driver, mend_status_result(refused), MEND_CALL_unmap,
+                                        refused, "a free chunk of %llu bytes could not be unmapped",
+                                        (unsigned long long)size_bytes)
+                         : mend_no_host_memory("a trim");
         }
         withdrawn = next;
     }
