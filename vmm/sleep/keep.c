@@ -1,5 +1,4 @@
-/* Backups of sleeping chunks: which bytes, where, their way there and back, and mend_read_backup.
- */
+/* Backups of sleeping chunks: which bytes, where, their way there and back, and their reading. */
 #include "sleep/sleep.h"
 
 #include <errno.h>
@@ -13,6 +12,13 @@
 #include "base/align.h"
 #include "base/system.h"
 #include "pool/pool.h"
+
+/* Only the bytes of blocks are kept, in pieces: a copy costs about as much as copying GAP_BYTES, so
+ * blocks with smaller gaps between them are one piece. Bytes for files pass through two buffers.
+ * All chunks of a call share a file, which ends with the last of them. */
+
+#define GAP_BYTES   (UINT64_C(64) << 10)
+#define STAGE_BYTES (UINT64_C(8) << 20)
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
@@ -65,8 +71,7 @@ static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *c
         if (part.backup != MEND_BACKUP_HOST && part.backup != MEND_BACKUP_FILE) {
             continue;
         }
-        if (count > 0 && part.backup == last.backup &&
-            part.offset_bytes - last_end < MEND_KEEP_GAP_BYTES) {
+        if (count > 0 && part.backup == last.backup && part.offset_bytes - last_end < GAP_BYTES) {
             last.size_bytes = part.offset_bytes + part.size_bytes - last.offset_bytes;
         } else {
             last = part;
@@ -113,8 +118,9 @@ void mend_keep_empty(mend_heap *heap, mend_contents *kept)
     kept->host = NULL;
 }
 
-const mend_kept_piece *mend_keep_piece_of(const mend_contents *kept, uint64_t offset_bytes,
-                                          uint64_t size_bytes)
+/* The piece that holds these bytes of the chunk. NULL: they were not kept in one. */
+static const mend_kept_piece *piece_of(const mend_contents *kept, uint64_t offset_bytes,
+                                       uint64_t size_bytes)
 {
     const mend_kept_piece *found = NULL;
     for (size_t i = 0; i < kept->piece_count && found == NULL; i++) {
@@ -131,7 +137,7 @@ bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span)
     const uint64_t chunk_end = chunk->address + chunk->size_bytes;
     const uint64_t from = mend_max_u64(span->address, chunk->address);
     const uint64_t end = mend_min_u64(mend_span_end(span), chunk_end);
-    return mend_keep_piece_of(chunk->kept, from - chunk->address, end - from) != NULL;
+    return piece_of(chunk->kept, from - chunk->address, end - from) != NULL;
 }
 
 void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins)
@@ -210,8 +216,9 @@ static mend_result extend(mend_kept_file *file, uint64_t size_bytes)
     return MEND_OK;
 }
 
-mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, const void *out,
-                                 void *in, uint64_t size_bytes, uint64_t at)
+/* Writes from `out`, or where that is NULL reads to `in`. MEND_ERROR_SYSTEM. */
+static mend_result pass_file(mend_heap *heap, const mend_kept_file *file, const void *out, void *in,
+                             uint64_t size_bytes, uint64_t at)
 {
     int error = out == NULL || mend_may_be_file_size(at + size_bytes) ? 0 : EFBIG;
     mend_heap_unlock(heap);
@@ -270,20 +277,20 @@ static mend_result write_staged(keeper *k)
     uint64_t bytes = k->staged_bytes;
     k->staged_bytes = 0;
     return bytes == 0 ? MEND_OK
-                      : mend_sleep_file_pass(k->heap, k->file, k->stages[1 - k->next_stage], NULL,
-                                             bytes, k->staged_at);
+                      : pass_file(k->heap, k->file, k->stages[1 - k->next_stage], NULL, bytes,
+                                  k->staged_at);
 }
 
 /* One piece, through the buffers. `file` is NULL to save. */
 static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece *piece,
                               const mend_kept_file *file)
 {
-    for (uint64_t done = 0; done < piece->size_bytes; done += MEND_KEEP_STAGE_BYTES) {
-        const uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
+    for (uint64_t done = 0; done < piece->size_bytes; done += STAGE_BYTES) {
+        const uint64_t bytes = mend_min_u64(piece->size_bytes - done, STAGE_BYTES);
         const uint64_t at = piece->at + done;
         void *stage = k->stages[k->next_stage];
         if (file != NULL) { /* read to a buffer while the other one is copied */
-            MEND_TRY(mend_sleep_file_pass(k->heap, file, NULL, stage, bytes, at));
+            MEND_TRY(pass_file(k->heap, file, NULL, stage, bytes, at));
             MEND_TRY(synchronize(k)); /* from here on the other buffer can be read to */
             MEND_TRY(copy(k, address + done, address_of(stage), bytes));
         } else {                      /* copied to a buffer while the other one is written */
@@ -324,7 +331,7 @@ static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count,
         MEND_TRY(open_file(directory, &k->file));
     }
     for (int i = 0; i < 2 && has_files; i++) {
-        MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, out, &k->stages[i]));
+        MEND_TRY(mend_keep_take_host(k->heap, STAGE_BYTES, out, &k->stages[i]));
     }
     mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
     k->has_stream = status == MEND_DRIVER_OK;
@@ -414,7 +421,7 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
     if (kept == NULL) {
         return not_there(address, "does not sleep, and has no copy");
     }
-    const mend_kept_piece *piece = mend_keep_piece_of(kept, address - kept->address, 1);
+    const mend_kept_piece *piece = piece_of(kept, address - kept->address, 1);
     if (piece == NULL || (piece->backup == MEND_BACKUP_FILE && kept->file == NULL)) {
         return not_there(address, "has no backup");
     }
@@ -453,8 +460,7 @@ static mend_result read_backup(mend_heap *heap, uint64_t address, uint64_t size_
         unsigned char *to = (unsigned char *)host + done;
         MEND_TRY(find_part(heap, address + done, size_bytes - done, &part));
         if (part.is_in_file) {
-            MEND_TRY(
-                mend_sleep_file_pass(heap, part.kept->file, NULL, to, part.size_bytes, part.at));
+            MEND_TRY(pass_file(heap, part.kept->file, NULL, to, part.size_bytes, part.at));
             continue;
         }
         mend_heap_unlock(heap);

@@ -73,13 +73,6 @@ static inline bool mend_sleep_fits_limit(const mend_heap *heap, uint64_t bytes)
 /* Backups of sleeping chunks. A driver scope is open. Slow driver calls, and the file, release
  * `state`. */
 
-/* Only the bytes of blocks are kept, in pieces: a copy costs about as much as copying
- * MEND_KEEP_GAP_BYTES, so blocks with smaller gaps between them are one piece. Bytes for files pass
- * through two buffers. All chunks of a call share a file, which ends with the last of them. */
-
-#define MEND_KEEP_GAP_BYTES   (UINT64_C(64) << 10)
-#define MEND_KEEP_STAGE_BYTES (UINT64_C(8) << 20)
-
 typedef struct mend_kept_file {
     int descriptor;
     uint64_t size_bytes;
@@ -129,14 +122,6 @@ void mend_keep_empty(mend_heap *heap, mend_contents *kept);
 
 /* Whether every byte of the block in a sleeping chunk is kept. */
 bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
-
-/* Writes from `out`, or where that is NULL reads to `in`. MEND_ERROR_SYSTEM. */
-mend_result mend_sleep_file_pass(mend_heap *heap, const mend_kept_file *file, const void *out,
-                                 void *in, uint64_t size_bytes, uint64_t at);
-
-/* The piece that holds these bytes of the chunk. NULL: they were not kept in one. */
-const mend_kept_piece *mend_keep_piece_of(const mend_contents *kept, uint64_t offset_bytes,
-                                          uint64_t size_bytes);
 
 /* Counts it as kept, or not any more. */
 void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins);
