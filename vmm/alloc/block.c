@@ -143,20 +143,6 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     return result;
 }
 
-mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span **span)
-{
-    mend_span *found = mend_heap_block_at(heap, address);
-    if (found != NULL) {
-        *span = found;
-        return MEND_OK;
-    }
-    return !mend_heap_holds(heap, address)
-               ? mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
-                              (unsigned long long)address)
-               : mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in free memory",
-                              (unsigned long long)address);
-}
-
 /* Returns the error for a pointer that is not the start of a live block. */
 __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *heap,
                                                              uint64_t address)
@@ -180,6 +166,13 @@ __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *he
     }
     return mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in memory that was already freed",
                         (unsigned long long)address);
+}
+
+mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span **span)
+{
+    mend_span *found = mend_heap_block_at(heap, address);
+    *span = found != NULL ? found : *span;
+    return found != NULL ? MEND_OK : explain_pointer(heap, address);
 }
 
 mend_span *mend_heap_find(const mend_heap *heap, uint64_t address)

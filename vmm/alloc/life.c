@@ -161,43 +161,32 @@ static void give_back(mend_heap *heap, mend_ending *ending)
     }
 }
 
-/* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
-static mend_result end(mend_heap *heap, mend_ending *ending)
-{
-    mend_driver_scope scope;
-    bool is_open = false;
-    for (int tries = 0; tries < TRIES && !is_open; tries++) {
-        is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
-    }
-    mend_answer waited = scope.answer;
-    const bool has_mappings = heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
-                              heap->chunks.deferred.count[MEND_DEFERRED_MAPPING] > 0 ||
-                              mend_heap_passed_bytes(heap) > 0;
-    if (is_open && has_mappings && wait_for_work(heap, &waited) != MEND_OK) {
-        mend_driver_scope_close(heap, &scope);
-        return MEND_ERROR_CAPTURING;
-    }
-    note(&ending->first, waited);
-    ending->is_idle = waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status);
-    ending->has_context = is_open;
-    give_back(heap, ending);
-    if (is_open) {
-        mend_driver_scope_close(heap, &scope);
-    }
-    return MEND_OK;
-}
-
 mend_result mend_heap_destroy(mend_heap *heap)
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     mend_ending ending = {.unmapped.status = MEND_DRIVER_OK, .first.status = MEND_DRIVER_OK};
     const mend_driver *driver = heap->driver;
+    mend_driver_scope scope;
     mend_heap_lock_all(heap);
-    mend_result result = end(heap, &ending);
-    mend_heap_unlock_all(heap);
-    if (result != MEND_OK) {
-        return result;
+    for (int tries = 0; tries < TRIES && !ending.has_context; tries++) {
+        ending.has_context = mend_driver_scope_open(heap, &scope) == MEND_OK;
     }
+    mend_answer waited = scope.answer;
+    const bool has_mappings = heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
+                              heap->chunks.deferred.count[MEND_DEFERRED_MAPPING] > 0 ||
+                              mend_heap_passed_bytes(heap) > 0;
+    const mend_result result =
+        ending.has_context && has_mappings ? wait_for_work(heap, &waited) : MEND_OK;
+    if (result == MEND_OK) {
+        note(&ending.first, waited);
+        ending.is_idle = waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status);
+        give_back(heap, &ending);
+    }
+    if (ending.has_context) {
+        mend_driver_scope_close(heap, &scope);
+    }
+    mend_heap_unlock_all(heap);
+    MEND_TRY(result); /* a capture: nothing changed */
     MEND_FEATURES_CALL(clear, heap);
     mend_chunks_clear(&heap->chunks);
     mend_layout_clear(heap);

@@ -86,7 +86,7 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
                                 const mend_alloc_options *given, mend_terms *terms)
 {
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    MEND_TRY(mend_pool_read_struct(given, "mend_alloc_options", &options, sizeof(options)));
+    MEND_TRY(mend_pool_read_struct(given, "MEND_ALLOC_OPTIONS_INIT", &options, sizeof(options)));
     MEND_INVALID_IF(options.graph_pool != NULL && options.graph_pool->pool != pool,
                     "mend_alloc_options.graph_pool is of another pool");
     MEND_INVALID_IF(options.graph_pool != NULL && stream == MEND_NO_STREAM,
@@ -137,7 +137,7 @@ mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc
     mend_alloc_options all = MEND_ALLOC_OPTIONS_INIT;
     mend_thread_marks *own = mend_process_own_marks();
     if (options != NULL) {
-        MEND_TRY(mend_pool_read_struct(options, "mend_alloc_options", &all, sizeof(all)));
+        MEND_TRY(mend_pool_read_struct(options, "MEND_ALLOC_OPTIONS_INIT", &all, sizeof(all)));
     }
     const uint64_t alignment = all.alignment_bytes;
     MEND_INVALID_IF(all.graph_pool != NULL || all.tag != 0 || all.address != NULL,
@@ -148,9 +148,7 @@ mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc
     MEND_INVALID_IF(all.in_one_chunk < -1 || all.in_one_chunk > 1,
                     "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
     MEND_INVALID_IF(all.plain < -1 || all.plain > 1, "mend_alloc_options.plain is not -1, 0 or 1");
-    MEND_INVALID_IF(before != NULL && !MEND_STRUCT_IS_WHOLE(before),
-                    "mend_set_alloc_options: before->struct_size is wrong: begin with "
-                    "MEND_ALLOC_OPTIONS_INIT");
+    MEND_TRY(mend_pool_check_struct(before, "MEND_ALLOC_OPTIONS_INIT"));
     if (before != NULL) {
         const mend_alloc_options had = {.struct_size = sizeof(had),
                                         .alignment_bytes = own->alignment_bytes,
@@ -258,7 +256,7 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
 {
     MEND_INVALID_IF(pool == NULL || pointer == NULL || info == NULL,
                     "mend_get_block_info: pool, pointer or info is NULL");
-    MEND_TRY(mend_pool_check_struct(info, "mend_block_info"));
+    MEND_TRY(mend_pool_check_struct(info, "MEND_BLOCK_INFO_INIT"));
     MEND_TRY(mend_pool_look(pool));
     mend_span *span;
     mend_result result = mend_block_around(&pool->heap, (uint64_t)(uintptr_t)pointer, &span);

@@ -293,7 +293,6 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
         return mend_fail(MEND_ERROR_NOT_SUPPORTED, "device %d cannot reach the memory of device %d",
                          device, pool->device);
     }
-    result = mend_pool_enter_all(pool);
-    return result != MEND_OK ? result
-                             : mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
 }

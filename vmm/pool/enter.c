@@ -13,33 +13,25 @@ mend_result mend_pool_invalid(const char *what)
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s", what);
 }
 
-mend_result mend_pool_check_struct(const void *given, const char *type)
+mend_result mend_pool_check_struct(const void *given, const char *init)
 {
-    char init[64];
     size_t given_bytes = sizeof(size_t);
     if (given != NULL) {
         memcpy(&given_bytes, given, sizeof(given_bytes));
     }
-    if (mend_struct_size_is_whole(given_bytes, sizeof(given_bytes))) {
-        return MEND_OK;
-    }
-    size_t length = 0;
-    for (; type[length] != '\0' && length + 1 < sizeof(init); length++) {
-        const char c = type[length];
-        init[length] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    }
-    init[length] = '\0';
-    return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s.struct_size is wrong: begin with %s_INIT",
-                     type, init);
+    return mend_struct_size_is_whole(given_bytes, sizeof(given_bytes))
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_INVALID_ARGUMENT, "struct_size is wrong: begin with %s",
+                           init);
 }
 
-mend_result mend_pool_read_struct(const void *given, const char *type, void *own, size_t own_bytes)
+mend_result mend_pool_read_struct(const void *given, const char *init, void *own, size_t own_bytes)
 {
-    mend_result result = mend_pool_check_struct(given, type);
-    return result != MEND_OK || given == NULL || mend_struct_read(own, given, own_bytes)
-               ? result
-               : mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s is of a newer version than the library",
-                           type);
+    MEND_TRY(mend_pool_check_struct(given, init));
+    return given == NULL || mend_struct_read(own, given, own_bytes)
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                           "the struct of %s is of a newer version than the library", init);
 }
 
 mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size_t element_bytes,

@@ -17,7 +17,7 @@
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config)
 {
     *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    return mend_pool_read_struct(given, "mend_pool_config", config, sizeof(*config));
+    return mend_pool_read_struct(given, "MEND_POOL_CONFIG_INIT", config, sizeof(*config));
 }
 
 /* The fields of a config that name the environment. */

@@ -44,7 +44,7 @@ mend_result mend_get_available(mend_pool *pool, mend_stream stream, mend_availab
     MEND_INVALID_IF(pool == NULL || available == NULL,
                     "mend_get_available: pool or available is NULL");
     mend_order order;
-    MEND_TRY(mend_pool_check_struct(available, "mend_available"));
+    MEND_TRY(mend_pool_check_struct(available, "MEND_AVAILABLE_INIT"));
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_enter_all(pool));
     mend_available all = MEND_AVAILABLE_INIT;
@@ -87,8 +87,8 @@ mend_result mend_compact(mend_pool *pool, const mend_compact_limits *given,
 {
     mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
     mend_compact_report all = MEND_COMPACT_REPORT_INIT;
-    MEND_TRY(mend_pool_check_struct(report, "mend_compact_report"));
-    MEND_TRY(mend_pool_read_struct(given, "mend_compact_limits", &limits, sizeof(limits)));
+    MEND_TRY(mend_pool_check_struct(report, "MEND_COMPACT_REPORT_INIT"));
+    MEND_TRY(mend_pool_read_struct(given, "MEND_COMPACT_LIMITS_INIT", &limits, sizeof(limits)));
     MEND_INVALID_IF(pool == NULL, "mend_compact: pool is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all_with(pool, mend_fallback_compact(&pool->heap, &limits, &all), report,
@@ -236,7 +236,7 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
 {
     MEND_INVALID_IF(pool == NULL || stats == NULL, "mend_get_stats: pool or stats is NULL");
     mend_stats all = MEND_STATS_INIT;
-    MEND_TRY(mend_pool_check_struct(stats, "mend_stats"));
+    MEND_TRY(mend_pool_check_struct(stats, "MEND_STATS_INIT"));
     MEND_TRY(mend_pool_look(pool));
     mend_pool_statistics(pool, &all);
     mend_heap_unlock(&pool->heap);
@@ -249,8 +249,8 @@ mend_result mend_get_usage(mend_pool *pool, const mend_usage *outside, mend_usag
     MEND_INVALID_IF(pool == NULL || usage == NULL, "mend_get_usage: pool or usage is NULL");
     mend_usage all = MEND_USAGE_INIT;
     mend_usage of_outside = MEND_USAGE_INIT;
-    MEND_TRY(mend_pool_check_struct(usage, "mend_usage"));
-    MEND_TRY(mend_pool_read_struct(outside, "mend_usage", &of_outside, sizeof(of_outside)));
+    MEND_TRY(mend_pool_check_struct(usage, "MEND_USAGE_INIT"));
+    MEND_TRY(mend_pool_read_struct(outside, "MEND_USAGE_INIT", &of_outside, sizeof(of_outside)));
     MEND_TRY(mend_pool_look(pool));
     if (outside != NULL) {
         mend_usage_set_outside(&pool->heap, &of_outside);

@@ -200,11 +200,12 @@ mend_result mend_pool_invalid(const char *what);
         }                                                                                          \
     } while (0)
 
-/* Whether a struct that the caller gave, of that type, is one of some version. NULL is. Reads it
- * over `own`, which has the defaults, as many fields as the caller's version has. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT: its size is wrong, or it is to be read and of a newer version. */
-mend_result mend_pool_check_struct(const void *given, const char *type);
-mend_result mend_pool_read_struct(const void *given, const char *type, void *own, size_t own_bytes);
+/* Whether a struct that the caller gave, which begins as that macro, is one of some version. NULL
+ * is. Reads it over `own`, which has the defaults, as many fields as the caller's version has.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT: its size is wrong, or it is to be read and of a newer
+ * version. */
+mend_result mend_pool_check_struct(const void *given, const char *init);
+mend_result mend_pool_read_struct(const void *given, const char *init, void *own, size_t own_bytes);
 
 /* Checks an array that a call fills, which may be NULL without a capacity, then the process. */
 mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size_t element_bytes,

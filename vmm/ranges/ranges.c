@@ -116,7 +116,7 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
 {
     MEND_INVALID_IF(pool == NULL || range == NULL, "mend_range_create: pool or range is NULL");
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
-    MEND_TRY(mend_pool_read_struct(given, "mend_range_options", &options, sizeof(options)));
+    MEND_TRY(mend_pool_read_struct(given, "MEND_RANGE_OPTIONS_INIT", &options, sizeof(options)));
     MEND_TRY(mend_pool_needs_chunks(pool, "mend_range_create"));
     const uint64_t device_page = pool->heap.device.granularity_bytes;
     const uint64_t page = options.page_bytes != 0 ? options.page_bytes : device_page;
@@ -169,7 +169,7 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
 {
     MEND_INVALID_IF(range == NULL || info == NULL, "mend_range_get_info: range or info is NULL");
     mend_pool *pool = range->pool;
-    MEND_TRY(mend_pool_check_struct(info, "mend_range_info"));
+    MEND_TRY(mend_pool_check_struct(info, "MEND_RANGE_INFO_INIT"));
     MEND_TRY(mend_pool_look(pool));
     const mend_range_info all = {
         .base = (void *)(uintptr_t)range->address,

@@ -344,7 +344,7 @@ mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_
     MEND_INVALID_IF(pool == NULL || pointer == NULL ||
                         (token == NULL && (capacity_bytes > 0 || token_bytes == NULL)),
                     "mend_export: pool, pointer or token is NULL");
-    MEND_TRY(mend_pool_read_struct(options, "mend_export_options", &all, sizeof(all)));
+    MEND_TRY(mend_pool_read_struct(options, "MEND_EXPORT_OPTIONS_INIT", &all, sizeof(all)));
     MEND_INVALID_IF(all.kind != MEND_EXPORT_SOCKET && all.kind != MEND_EXPORT_FABRIC,
                     "mend_export_options.kind is no mend_export_kind");
     MEND_TRY(mend_pool_enter_all(pool));

@@ -93,7 +93,7 @@ static mend_result prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_r
 mend_result mend_prepare_checkpoint(mend_pool *pool, mend_prepare_checkpoint_report *report)
 {
     mend_prepare_checkpoint_report all = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
-    MEND_TRY(mend_pool_check_struct(report, "mend_prepare_checkpoint_report"));
+    MEND_TRY(mend_pool_check_struct(report, "MEND_PREPARE_CHECKPOINT_REPORT_INIT"));
     MEND_INVALID_IF(pool == NULL, "mend_prepare_checkpoint: pool is NULL");
     MEND_TRY(mend_pool_enter_all(pool));
     mend_driver_scope scope;

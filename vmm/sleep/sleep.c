@@ -301,8 +301,8 @@ mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sl
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report all = MEND_SLEEP_REPORT_INIT;
     MEND_INVALID_IF(pool == NULL, "mend_sleep: pool is NULL");
-    MEND_TRY(mend_pool_check_struct(report, "mend_sleep_report"));
-    MEND_TRY(mend_pool_read_struct(given, "mend_sleep_options", &options, sizeof(options)));
+    MEND_TRY(mend_pool_check_struct(report, "MEND_SLEEP_REPORT_INIT"));
+    MEND_TRY(mend_pool_read_struct(given, "MEND_SLEEP_OPTIONS_INIT", &options, sizeof(options)));
     options.rule_bytes = options.rule_bytes != 0 ? options.rule_bytes : FIRST_RULE_BYTES;
     MEND_TRY(check_options(&options));
     MEND_TRY(mend_pool_needs_chunks(pool, "mend_sleep"));

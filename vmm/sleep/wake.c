@@ -316,7 +316,7 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                .tags = tags,
                .tag_count = tag_count,
                .report = MEND_WAKE_REPORT_INIT};
-    MEND_TRY(mend_pool_check_struct(report, "mend_wake_report"));
+    MEND_TRY(mend_pool_check_struct(report, "MEND_WAKE_REPORT_INIT"));
     MEND_TRY(mend_pool_enter(pool));
     const mend_outcome outcome = mend_seek_room(&w.seek, true);
     if (outcome == MEND_FAILED && w.result == MEND_ERROR_OUT_OF_MEMORY) {

@@ -43,11 +43,6 @@ static void raise_limit(scene *s)
     EXPECT_OK(mend_set_limit(s->w.pool, s->oom_report.sufficient_limit_bytes));
 }
 
-static void fill(scene *s)
-{
-    take_row(s);
-}
-
 static void pin_between(scene *s)
 {
     take_row(s);
@@ -262,7 +257,7 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {"limit", fill, MEND_MIB, "Raise the limit to 5.00 MiB or more", "would help", raise_limit},
+    {"limit", take_row, MEND_MIB, "Raise the limit to 5.00 MiB or more", "would help", raise_limit},
     {"limit, pins", pin_between, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "graph_pools",
      raise_limit},
     {"pins", pin_between, 2 * MEND_MIB, "Undoing pins (mend_unpin) would help", "graph_pools",

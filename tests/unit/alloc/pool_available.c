@@ -28,9 +28,7 @@ static uint64_t expect_served(mend_world *w, mend_stream stream)
     return room.now_bytes;
 }
 
-#define ROOM_TEST(suite, name) ROOM_OF_TEST(suite, name, 16 * MEND_MIB, NULL)
-#define ROOM_OF_TEST(suite, name, ...)                                                             \
-    KIT_CASE(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
+#define ROOM_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 16 * MEND_MIB, NULL))
 
 /* Memory of others on the device is not available, and a query does not change the pool. */
 ROOM_TEST(pool_available, knows_what_the_limit_and_the_device_have)
@@ -95,30 +93,22 @@ ROOM_TEST(pool_available, is_had_behind_what_graphs_hold)
     EXPECT_TRUE(expect_served(w, w->streams[0]) < LIMIT);
 }
 
-static void forbid_stream_waits(mend_world *w)
-{
-    w->pool_config.allow_stream_waits = -1;
-}
-
 /* Memory of another stream: behind a wait of the device at once, else after one of the host. */
-MEND_TEST(pool_available, tells_apart_what_needs_a_wait)
+KIT_EACH(pool_available, tells_apart_what_needs_a_wait, int, may_wait, 2,
+         kit_open_set(w, w->sim_config.memory_bytes = 16 * MEND_MIB,
+                      w->pool_config.allow_stream_waits = may_wait ? 0 : -1))
 {
-    for (int may_wait = 0; may_wait < 2; may_wait++) {
-        mend_world w;
-        ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, may_wait ? NULL : forbid_stream_waits));
-        kit_alloc(&w, 512, w.streams[1]);
-        kit_leave_in_flight(&w, 9 * MEND_MIB, w.streams[0], 1000, w.streams[0]);
-        mend_available own = room_for(&w, w.streams[0]);
-        mend_available other = room_for(&w, w.streams[1]);
-        EXPECT_U64_EQ(own.now_bytes, other.after_waiting_bytes);
-        EXPECT_TRUE(other.now_bytes < own.now_bytes);
-        EXPECT_TRUE(is_served_at_once(&w, other.now_bytes, w.streams[1]));
-        EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
-        void *after = kit_alloc(&w, other.after_waiting_bytes, w.streams[1]);
-        EXPECT_U64_EQ(!may_wait, mend_world_stats(&w).host_waits);
-        kit_free(&w, after, w.streams[1]);
-        kit_close(&w);
-    }
+    kit_alloc(w, 512, S(1));
+    kit_leave_in_flight(w, 9 * MEND_MIB, S(0), 1000, S(0));
+    mend_available own = room_for(w, S(0));
+    mend_available other = room_for(w, S(1));
+    EXPECT_U64_EQ(own.now_bytes, other.after_waiting_bytes);
+    EXPECT_TRUE(other.now_bytes < own.now_bytes);
+    EXPECT_TRUE(is_served_at_once(w, other.now_bytes, S(1)));
+    EXPECT_STATS(w, host_waits, 0);
+    void *after = kit_alloc(w, other.after_waiting_bytes, S(1));
+    EXPECT_STATS(w, host_waits, !may_wait);
+    kit_free(w, after, S(1));
 }
 
 /* Without a stream only idle memory is there at once. In a capture the context cannot be waited
