@@ -281,14 +281,14 @@ PARTS = {
     # Its functions alone.
     "blocks": Part("mend_pointer_map", "base", whole=True),
     "device": Part("mend_device_info", "driver", whole=True),
-    "events": Part("mend_events", "base", whole=True),
+    "events": Part("mend_events", "base", whole=True, set_by={"alloc": [""]}),  # as it begins
     "range_space": Part("mend_space", "memory", whole=True),
     "space": Part("mend_space", "memory", whole=True),
     "unlocking": Part("mend_unlocking", "driver", whole=True),
     "zones": Part("mend_zone", "layout", whole=True),
     # Beside the owner these.
     "chunks": Part("mend_chunks", "memory", whole=True, passed=["deferred", "slab"],
-                   set_by={"ranges": ["sums_at"]}),
+                   set_by={"map": ["importers_bytes"], "ranges": ["sums_at"]}),
     "config": Part("mend_heap_config", "alloc",
                    set_by={"plan": ["placement"], "pool": ["limit_bytes", "soft_limit_bytes"]}),
     "counters": Part("mend_heap_counters", "layout", set_by={
@@ -303,7 +303,7 @@ PARTS = {
         "map": ["device_free_bytes", "device_is_asked", "no_addresses", "others_bytes"],
         "plan": ["refused_bytes"], "ranges": ["held_range"]}),
     "streams": Part("mend_streams", "memory", whole=True, set_by={
-        "alloc": ["may_be_several", "serves_any", "serves_graph_pools"]}),
+        "alloc": ["items", "may_be_several", "serves_any", "serves_graph_pools"]}),
 }
 STATE = "vmm/layout/state.h"  # it sums over parts
 LOCKS = {"grow", "state"}
