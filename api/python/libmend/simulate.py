@@ -48,7 +48,10 @@ def _parser() -> argparse.ArgumentParser:
         " and captures work; kernels do nothing, so no result is computed.",
     )
     parser.add_argument(
-        "--memory", type=_devices.device_size, metavar="SIZE", help="of each device (the GPU's, or 24GiB)"
+        "--memory",
+        type=_devices.device_size,
+        metavar="SIZE",
+        help="of each device (the GPU's, or 24GiB)",
     )
     parser.add_argument(
         "--gpu", type=_card_of, metavar="NAME", help="its memory, name and compute capability"

@@ -107,14 +107,24 @@ def parser() -> argparse.ArgumentParser:
     )
     add = made.add_argument
     add("--gpu", type=_gpus, metavar="NAME,...", help="does it fit on these")
-    add("--memory", type=_devices.device_size, metavar="SIZE", help="does it fit on a GPU with so much: 24GiB")
+    add(
+        "--memory",
+        type=_devices.device_size,
+        metavar="SIZE",
+        help="does it fit on a GPU with so much: 24GiB",
+    )
     add(
         "--largest",
         type=_span,
         metavar="NAME=LOW..HIGH[:STEP]",
         help="the largest number in place of {NAME} in the arguments that fits",
     )
-    add("--fail-above", type=_devices.device_size, metavar="SIZE", help="exit status 1 if it may need more")
+    add(
+        "--fail-above",
+        type=_devices.device_size,
+        metavar="SIZE",
+        help="exit status 1 if it may need more",
+    )
     add(
         "--allocator",
         type=_allocators,
