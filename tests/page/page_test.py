@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -259,10 +260,15 @@ def check_unknown(program, folder, tab, seed):
     def texts(what):
         return tab.value(f"[...document.querySelectorAll('{what}')].map(e => e.innerText)")
 
+    tab.size(1280, 900)
+    cut = "[...document.querySelectorAll('.two .scroll, .keys button span')]"
+    assert tab.value(f"{cut}.filter(e => e.scrollWidth > e.clientWidth).length") == 0, path
+
     asked, leaked = (tab.value(f"size({true[name]} / 512)") for name in ("asked", "leaked"))
     owners, rows = texts("#who tbody tr"), texts("#others tr")
     # Which request failed, and why?
-    assert texts("h1")[0].startswith(f"Out of memory by fragmentation: {asked} asked for"), true
+    why = f"Out of memory by a possible leak of [^:]*: {asked} asked for"  # more than what is free
+    assert re.match(why, texts("h1")[0]), (true, texts("h1"))
     # Which owner leaks, and how much would the program need without it?
     tips = [tip for tip in texts("ol li") if tip.startswith("Stop the growth of")]
     assert len(tips) == 1 and true["leaking"] in tips[0] and "without it" in tips[0], (true, tips)

@@ -137,14 +137,19 @@ function otherNames() {
   const largest = M.owners.map((_, h) => h).filter(h => letterOf[h] === OTHERS).sort((p, q) => most[q] - most[p]).slice(0, 8);
   return largest.map(h => `${M.owners[h].name}: ${size(most[h])} at most`).join('\n') + '\nClick: all of them in the table below';
 }
+/* As `libmend report` cuts them: names of lines begin alike and end alike. */
+function short(name) {
+  const letters = [...name], most = innerWidth > 900 ? 44 : innerWidth > 520 ? 32 : 24, half = most / 2;
+  return letters.length <= most ? name : letters.slice(0, half).join('') + '…' + letters.slice(1 - half).join('');
+}
 function drawKeys() {
   const out = [];
   for (let g = 0; g <= OTHERS; g++) {
     if (names[g] === undefined) continue;
     const alone = DIMS[dim][1] === 'owner' && focus < 0 && g < OTHERS;
-    const does = alone ? `data-h="${M.letters[g]}" title="Show this one alone"`
+    const does = alone ? `data-h="${M.letters[g]}" title="${esc(names[g])}: show this one alone"`
       : g === OTHERS && DIMS[dim][1] === 'owner' && focus < 0 ? `data-all title="${esc(otherNames())}"` : 'disabled';
-    out.push(`<button ${does}>${swatch(g, mark(g))}<span>${esc(names[g])}</span> <b data-g="${g}"></b></button>`);
+    out.push(`<button ${does}>${swatch(g, mark(g))}<span>${esc(short(names[g]))}</span> <b data-g="${g}"></b></button>`);
   }
   if (focus >= 0) out.push('<button data-h="-1">✕ show all</button>');
   $('keys').innerHTML = out.join('');
