@@ -42,6 +42,19 @@ const mend_command mend_fit_command = {
               "--fail-above; 2 bad usage, or the program fails; 3 not sure, or not known.",
 };
 
+/* As `python3 -m libmend`, but where that is not there, it says what is missing. */
+#define START                                                                                      \
+    "import sys\n"                                                                                 \
+    "try:\n"                                                                                       \
+    "    from libmend.__main__ import main\n"                                                      \
+    "except ModuleNotFoundError as error:\n"                                                       \
+    "    if error.name != 'libmend': raise\n"                                                      \
+    "    print('libmend fit: needs Mend for Python, which this python3 does not have: run pip '\n" \
+    "          'install . in a clone of Mend, or set PYTHONPATH to the folder with it',\n"         \
+    "          file=sys.stderr)\n"                                                                 \
+    "    sys.exit(2)\n"                                                                            \
+    "sys.exit(main())"
+
 /* Where the package lies beside this program, as CMake installs it, Python looks there first. */
 static void look_beside_program(void)
 {
@@ -75,7 +88,7 @@ int mend_cli_fit(int argc, char **argv)
         free(words);
         return words == NULL ? MEND_STATUS_BAD_USAGE : status;
     }
-    char *const python[] = {"python3", "-m", "libmend"};
+    char *const python[] = {"python3", "-c", START};
     memcpy(words, python, sizeof(python));
     memcpy(words + 3, argv, (size_t)argc * sizeof(*words));
     look_beside_program();

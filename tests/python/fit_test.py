@@ -15,7 +15,7 @@ import unittest.mock
 import libmend
 from libmend import _stacks, fit
 from libmend.fit import _answer, _cards, _function, _orders, _page, _runs, _server, _text
-from support import GIB, MIB, SOURCE, TREE, FolderTest, start
+from support import GIB, MIB, SOURCE, TREE, FolderTest, finished, start
 
 OPTION = re.compile(r"--[a-z][a-z-]+")
 
@@ -49,6 +49,11 @@ class Command(FolderTest):
                 command, env=environment, cwd="/", capture_output=True, text=True, check=False
             )
             self.assertIn("no figures of a GPU 'Voodoo2'", done.stderr)
+        shutil.rmtree(beside)
+        environment = {**os.environ, "PYTHONPATH": ""}
+        done = finished(command, environment, "/")
+        self.assertEqual((done.returncode, done.stdout), (fit.BAD_USAGE, ""), done.stderr)
+        self.assertRegex(done.stderr, "^libmend fit: needs Mend for Python, .*: run pip install")
 
     def test_bad_usage_is_named(self):
         program = self.folder / "x.py"
@@ -259,14 +264,20 @@ class Pages(FolderTest):
             f"caching\t\t9\t7\t{13 * GIB}\tx\n"
         )
         page = self.folder / "page.html"
-        report = "<header><h1>No request failed</h1></header><section>report</section>"
+        report = "<header><h1>No request failed</h1></header><section>report: no stack</section>"
         fits = dict(target(_answer.FITS), room_bytes=int(13.7 * GIB), label="T4 (14.56 GiB)")
         found = answer(targets=[fits], allocators=["default"])
-        _page.write(page, report, found, "It <fits>.\nmore", timeline)
+        _page.write(page, report, found, "It <fits>.\nmore\n\n  1 GiB\n  2 GiB", timeline)
         text = page.read_text()
         self.assertIn("<h1>It &lt;fits&gt;.</h1></header>", text)
-        self.assertLess(text.index("more</pre>"), text.index("<section>report"))
-        self.assertEqual(re.findall(r'fill="currentColor">([^<]*)<', text), ["T4 (14.56 GiB)"])
+        self.assertLess(text.index("<p>more</p>"), text.index("<section>report"))
+        self.assertRegex(text, r'<pre style="[^"]*white-space:pre;[^"]*">  1 GiB\n  2 GiB</pre>')
+        axes = ["0 GiB", "5 GiB", "10 GiB", "event 0", "event 9"]
+        shown = re.findall(r'fill="currentColor"[^>]*>([^<]*)<', text)
+        self.assertEqual(shown, [*axes, "T4 (14.56 GiB)"])
+        self.assertIn("Above the chart: L4, with ", text)
+        self.assertIn(_text.NO_LINE, text)
+        self.assertNotIn(_text.NO_STACK, text)
         self.assertIn("held by PyTorch&#x27;s default", text)
         largest = dict(fits, largest={"default": 8, "mend": None})
         _page.write(page, report, dict(found, knob="batch", targets=[largest]), "x", timeline)

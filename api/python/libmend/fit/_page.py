@@ -5,22 +5,24 @@ from __future__ import annotations
 
 import csv
 import html
+import re
 from pathlib import Path
 
-from . import _answer, _cards
+from . import _answer, _cards, _text
 from ._runs import ALLOCATORS
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 280, 8, 812, 10, 262
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 300, 76, 812, 10, 262
 COLORS = {"default": "--g1", "expandable": "--g4", "mend": "--g2"}
 
 
 def write(page: Path, report: str, answer: dict, text: str, timeline: Path) -> None:
     """Writes the page from the report's and the lines of `libmend replay`."""
     first, _, rest = text.partition("\n")
-    parts = [f'<section class="card"><h2>Does it fit?</h2>{_pre(rest)}</section>']
+    parts = [f'<section class="card"><h2>Does it fit?</h2>{_lines(rest)}</section>']
     if "knob" in answer:
         parts.append(_largest(answer))
     parts.append(_over_time(answer, timeline))
+    report = report.replace(_text.NO_STACK, _text.NO_LINE)  # one name for one owner
     head, begin, tail = report.partition("<h1>")
     _, end, tail = tail.partition("</h1>")
     there, close, below = tail.partition("</header>")
@@ -28,8 +30,16 @@ def write(page: Path, report: str, answer: dict, text: str, timeline: Path) -> N
     page.write_text(whole, encoding="utf-8")
 
 
-def _pre(text: str) -> str:
-    return f'<pre class="mono" style="overflow-x:auto;margin:0">{html.escape(text.strip())}</pre>'
+def _lines(text: str) -> str:
+    """Sentences, and tables, which are indented and scroll."""
+    parts = []
+    for part in re.findall(r"(?:^ .*\n?)+|^[^ \n].*\n?", text, re.MULTILINE):
+        if part.startswith(" "):
+            style = "overflow-x:auto;white-space:pre;overflow-wrap:normal"
+            parts.append(f'<pre style="{style}">{html.escape(part.rstrip())}</pre>')
+        else:
+            parts.append(f"<p>{html.escape(part.strip())}</p>")
+    return "".join(parts)
 
 
 def _curves(timeline: Path) -> dict[str, list[tuple[int, int, int]]]:
@@ -69,7 +79,8 @@ def _over_time(answer: dict, timeline: Path) -> str:
         return " ".join(f"{x(event):.1f},{y(size):.1f}" for event, size in points)
 
     live = line((event, used) for event, used, _ in rows)
-    parts = [
+    parts = _axes(rows[-1][0], top, y)
+    parts += [
         f'<polygon points="{LEFT},{BOTTOM} {live} {RIGHT},{BOTTOM}" fill="var(--faint)"/>',
         f'<polyline points="{live}" fill="none" stroke="var(--soft)"/>',
     ]
@@ -89,12 +100,41 @@ def _over_time(answer: dict, timeline: Path) -> str:
             f'<text x="{RIGHT + 6}" y="{at:.1f}" font-size="12" fill="currentColor">'
             f"{html.escape(name)}</text>"
         )
+    said = "A dashed line is what a card has for it at least. " if shown else ""
+    above = [name for name, room in cards.items() if room >= most * 1.6]
+    if above:
+        lowest = min(above, key=cards.get)
+        others = f" and {len(above) - 1} more" if len(above) > 1 else ""
+        said += f"Above the chart: {lowest}, with {_answer.gib(cards[lowest])} for it{others}."
     return f"""<section class="card" style="margin-bottom:30px"><h2>Memory over time, and cards</h2>
-<p class="soft">One run, replayed under each allocator without a limit. A dashed line is what a card
-has for it at least.</p><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" style="width:100%"
+<p class="soft">One run, replayed under each allocator without a limit. {html.escape(said)}</p>
+<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" style="width:100%"
 aria-label="memory over time">{"".join(parts)}</svg><div class="keys">{"".join(keys)}</div>
 </section>
 """
+
+
+def _axes(last: int, top: float, y) -> list[str]:
+    """Lines with their sizes, at most five, and the events at both ends."""
+    unit, name = next(
+        (unit, name)
+        for unit, name in ((_cards.GIB, "GiB"), (_cards.MIB, "MiB"), (1, "B"))
+        if top >= unit or unit == 1
+    )
+    steps = (count * 10**power for power in range(5) for count in (1, 2, 5))
+    step = next(step for step in (0.5, *steps) if top / unit / step <= 5)
+    text = '<text x="{:.0f}" y="{:.1f}" font-size="12" fill="currentColor"{}>{}</text>'
+    parts = []
+    for number in range(int(top / unit / step) + 1):
+        at = y(number * step * unit)
+        parts.append(
+            f'<line x1="{LEFT}" x2="{RIGHT}" y1="{at:.1f}" y2="{at:.1f}" stroke="var(--line)"/>'
+        )
+        size = f"{number * step:g} {name}"
+        parts.append(text.format(LEFT - 8, at + 4, ' text-anchor="end"', size))
+    parts.append(text.format(LEFT, BOTTOM + 20, "", "event 0"))
+    parts.append(text.format(RIGHT, BOTTOM + 20, ' text-anchor="end"', f"event {last:,}"))
+    return parts
 
 
 def _largest(answer: dict) -> str:

@@ -8,6 +8,7 @@ from ._runs import ALLOCATORS
 
 COMPARED = "2.8."  # of PyTorch: docs/fit.md#accuracy
 MOST_OWNERS = 6
+NO_STACK, NO_LINE = "no stack", "no line of Python: gradients, mostly"
 MOST_READS = 3
 LIMITS = "docs/fit.md#limits"
 _LIBRARIES = ("cufft", "cusolver", "cusparse", "nccl")
@@ -304,8 +305,7 @@ def _owners(answer: dict) -> list[str]:
     owners = [owner for owner in answer["owners"] if owner["bytes"] >= _cards.MIB]
     for owner in owners[:MOST_OWNERS]:
         line = owner["line"]
-        if line == "no stack":
-            line = "no line of Python: gradients, mostly"
+        line = NO_LINE if line == NO_STACK else line
         lines.append(f"  {_size(owner['bytes']):>10} {owner['bytes'] / peak:>4.0%}  {line}")
     shown = sum(owner["bytes"] for owner in owners[:MOST_OWNERS])
     rest = sum(owner["bytes"] for owner in answer["owners"]) - shown
