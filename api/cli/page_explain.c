@@ -123,8 +123,7 @@ void mend_page_explain(FILE *out, const mend_demo_report *report)
 {
     write_caveats(out, report);
     fputs("<p>To run it again, or to try your own recording (<code>libmend demo FILE</code> makes "
-          "this page of "
-          "it):</p>\n<pre><code>",
+          "this page of it):</p>\n<pre><code>",
           out);
     for (size_t i = 0; i < report->act_count; i++) {
         const mend_demo_scene *scene = report->acts[i].scene;
@@ -141,5 +140,11 @@ void mend_page_explain(FILE *out, const mend_demo_report *report)
         mend_page_text(out, scene->source);
         fputc('\n', out);
     }
-    fputs("</code></pre>\n</section>\n", out);
+    fputs("</code></pre>\n", out);
+    if (report->own == NULL) {
+        fputs("<p class=\"soft\"><code>bench/traces</code> is a folder of Mend's repository. An "
+              "installed package does not have it.</p>\n",
+              out);
+    }
+    fputs("</section>\n", out);
 }
