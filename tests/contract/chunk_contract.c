@@ -99,48 +99,25 @@ CONTRACT_TEST(contract_chunk, plain_memory_counts_too)
     contract_expect_free(c, before);
 }
 
-CONTRACT_TEST(contract_chunk, an_exported_chunk_is_the_same_memory)
-{
-    if (!c->info.share_file_descriptor) {
-        return;
-    }
-    const mend_chunk_properties properties = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};
-    mend_chunk_handle first = 0;
-    mend_chunk_handle second = 0;
-    int file = -1;
-    uint64_t address = contract_reserve(c, 2 * c->page);
-    PASS(create, c->page, &properties, &first);
-    PASS(export_handle, first, MEND_SHARE_FILE_DESCRIPTOR, &file);
-    ASSERT_TRUE(file >= 0);
-    PASS(import_handle, &file, MEND_SHARE_FILE_DESCRIPTOR, &second);
-    close(file);
-    PASS(map, address, c->page, 0, first);
-    PASS(map, address + c->page, c->page, 0, second);
-    contract_allow(c, address, 2 * c->page);
-    contract_write(c, c->stream, address, c->page, 0xABCD, 0);
-    EXPECT_U64_EQ(0, contract_mismatches(c, address + c->page, c->page, 0xABCD));
-    PASS(release, first);
-    PASS(release, second);
-    contract_drop(c, address, 2 * c->page, 2 * c->page);
-}
-
 /* A device that says so gives handles. An imported one holds the memory. */
-CONTRACT_TEST(contract_chunk, a_fabric_handle_is_the_same_memory)
+static void expect_same_memory(contract *c, int share_type)
 {
-    if (!c->info.share_fabric) {
-        return;
-    }
-    const int types =
-        MEND_SHARE_FABRIC | (c->info.share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : 0);
+    const int types = share_type | (c->info.share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : 0);
     const mend_chunk_properties properties = {.share_types = types};
     mend_chunk_handle first = 0;
     mend_chunk_handle second = 0;
-    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
+    union {
+        int file;
+        unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
+    } shared = {-1};
     uint64_t address = contract_reserve(c, 2 * c->page);
     uint64_t before = contract_free_bytes(c);
     PASS(create, c->page, &properties, &first);
-    PASS(export_handle, first, MEND_SHARE_FABRIC, fabric);
-    PASS(import_handle, fabric, MEND_SHARE_FABRIC, &second);
+    PASS(export_handle, first, share_type, &shared);
+    PASS(import_handle, &shared, share_type, &second);
+    if (share_type == MEND_SHARE_FILE_DESCRIPTOR) {
+        close(shared.file);
+    }
     PASS(map, address, c->page, 0, first);
     PASS(map, address + c->page, c->page, 0, second);
     contract_allow(c, address, 2 * c->page);
@@ -154,6 +131,20 @@ CONTRACT_TEST(contract_chunk, a_fabric_handle_is_the_same_memory)
     PASS(unmap, address + c->page, c->page);
     PASS(address_free, address, 2 * c->page);
     contract_expect_free(c, before);
+}
+
+CONTRACT_TEST(contract_chunk, an_exported_chunk_is_the_same_memory)
+{
+    if (c->info.share_file_descriptor) {
+        expect_same_memory(c, MEND_SHARE_FILE_DESCRIPTOR);
+    }
+}
+
+CONTRACT_TEST(contract_chunk, a_fabric_handle_is_the_same_memory)
+{
+    if (c->info.share_fabric) {
+        expect_same_memory(c, MEND_SHARE_FABRIC);
+    }
 }
 
 CONTRACT_TEST(contract_chunk, an_exported_file_holds_memory)

@@ -51,6 +51,16 @@ static mend_status probe(void)
     return status;
 }
 
+/* One call of this kind answers so, after so many others. */
+static void fail(const char *call, uint64_t after_calls, mend_status status)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.after_calls = after_calls;
+    fault.status = status;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+}
+
 typedef struct log_lines {
     unsigned count;
     char text[1024];
@@ -95,11 +105,7 @@ FAKE_TEST(what_is_refused_is_dropped_with_a_log_line)
 /* As on WSL: the driver claims RDMA, creates memory for it, and refuses all access. */
 FAKE_TEST(what_cannot_be_accessed_is_dropped)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "set_access";
-    fault.status = 999;
-    fault.after_calls = 3; /* a page, a file descriptor, a fabric handle */
-    ASSERT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+    fail("set_access", 3, 999); /* after a page, a file descriptor, a fabric handle */
     EXPECT_OK(probe());
     EXPECT_TRUE(info.virtual_memory && info.share_file_descriptor && info.share_fabric);
     EXPECT_FALSE(info.rdma);
@@ -211,9 +217,7 @@ FAKE_TEST(what_a_device_can_do_is_tried_once)
 /* Nor is a device without virtual memory: that may be a matter of the moment. */
 FAKE_TEST(what_failed_for_lack_of_memory_is_tried_again)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "export_handle";
-    ASSERT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+    fail("export_handle", 0, MEND_DRIVER_OUT_OF_MEMORY);
     EXPECT_TRUE(tries_to_create());
     EXPECT_FALSE(info.share_file_descriptor);
     EXPECT_TRUE(tries_to_create());
@@ -231,10 +235,7 @@ FAKE_TEST(without_virtual_memory_a_device_still_opens)
     static const char *const calls[] = {"reserve", "create", "map", "set_access"};
     fake->switches.virtual_memory_claimed = true;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-        fault.call = calls[i];
-        fault.status = MEND_DRIVER_NOT_SUPPORTED;
-        ASSERT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+        fail(calls[i], 0, MEND_DRIVER_NOT_SUPPORTED);
         EXPECT_OK(probe());
         EXPECT_FALSE(info.virtual_memory);
         EXPECT_FALSE(info.share_file_descriptor);
@@ -245,10 +246,7 @@ FAKE_TEST(without_virtual_memory_a_device_still_opens)
 /* Opens a device while call number `position` of this kind runs out of memory. */
 static mend_status probe_with_fault(const char *call, uint64_t position)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = call;
-    fault.after_calls = position;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+    fail(call, position, MEND_DRIVER_OUT_OF_MEMORY);
     memset(&info, 0x5a, sizeof(info));
     mend_status status = probe();
     mend_sim_clear_faults(fake->sim);

@@ -72,19 +72,13 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
 /* A refused call is tried once more, because there is no later time to try. */
 enum { TRIES = 2 };
 
-/* *first is the first refusal. */
-static void note(mend_answer *first, mend_answer answer)
-{
-    *first = first->status == MEND_DRIVER_OK ? answer : *first;
-}
-
 void mend_ending_unmap(mend_heap *heap, mend_ending *ending, uint64_t address, uint64_t size_bytes)
 {
     mend_status status = MEND_DRIVER_UNKNOWN;
     for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
         status = heap->driver->unmap(heap->driver, address, size_bytes);
     }
-    note(&ending->unmapped, MEND_ANSWER(unmap, status));
+    mend_answer_note(&ending->unmapped, MEND_ANSWER(unmap, status));
 }
 
 void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle handle)
@@ -93,7 +87,7 @@ void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle
     for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
         status = heap->driver->release(heap->driver, handle);
     }
-    note(&ending->first, MEND_ANSWER(release, status));
+    mend_answer_note(&ending->first, MEND_ANSWER(release, status));
 }
 
 /* Waits for all queued work. waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a
@@ -142,19 +136,21 @@ static void give_back(mend_heap *heap, mend_ending *ending)
         for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
             mend_ending_unmap(heap, ending, at->address, at->size_bytes);
         }
-        note(&ending->first, ending->unmapped);
+        mend_answer_note(&ending->first, ending->unmapped);
         MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
             mend_ending_release(heap, ending, chunk->memory.handle);
         }
         MEND_TREE_EACH(const mend_span, span, by_end, &heap->zones[MEND_ZONE_PASSED].segment_ends) {
-            note(&ending->first,
-                 MEND_ANSWER(plain_free, heap->driver->plain_free(heap->driver, span->address)));
+            mend_answer_note(
+                &ending->first,
+                MEND_ANSWER(plain_free, heap->driver->plain_free(heap->driver, span->address)));
         }
     }
-    note(&ending->first, mend_streams_clear(&heap->streams));
+    mend_answer_note(&ending->first, mend_streams_clear(&heap->streams));
     if (ending->is_idle && ending->unmapped.status == MEND_DRIVER_OK) {
-        note(&ending->first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
-        note(&ending->first, MEND_ANSWER(address_free, mend_space_clear(&heap->range_space)));
+        mend_answer_note(&ending->first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
+        mend_answer_note(&ending->first,
+                         MEND_ANSWER(address_free, mend_space_clear(&heap->range_space)));
     } else {
         mend_space_abandon(&heap->space);
         mend_space_abandon(&heap->range_space);
@@ -178,7 +174,7 @@ mend_result mend_heap_destroy(mend_heap *heap)
     const mend_result result =
         ending.has_context && has_mappings ? wait_for_work(heap, &waited) : MEND_OK;
     if (result == MEND_OK) {
-        note(&ending.first, waited);
+        mend_answer_note(&ending.first, waited);
         ending.is_idle = waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status);
         give_back(heap, &ending);
     }

@@ -218,7 +218,8 @@ mend_outcome mend_fallback_place_without_growth(mend_heap *heap, const mend_requ
         MEND_TRY_NEXT(mend_place_in_stretch(heap, &free_only, span));
         MEND_TRY_NEXT(mend_place(heap, &breaking, span));
     }
-    const mend_result result = mend_process_has_begun() ? MEND_OK : wait_while_much(heap, request);
+    const bool any_begun = atomic_load(&mend_process_begun_count) > 0;
+    const mend_result result = any_begun ? MEND_OK : wait_while_much(heap, request);
     return result == MEND_OK || result == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
 }
 

@@ -373,8 +373,7 @@ void mend_capture_graph_pools_collect_all(mend_heap *heap)
         next = at->next;
         mend_graph_pool *graph_pool = GRAPH_POOL_OF(at);
         if (graph_pool->end != NULL && atomic_load(&graph_pool->end->has_come)) {
-            mend_streams_end_capture(&heap->streams, graph_pool->capture);
-            mend_streams_end_graph_pool(&heap->streams, graph_pool->number);
+            mend_streams_end_graph_pool(&heap->streams, graph_pool->number, graph_pool->capture);
             mend_streams_release_graph_pool(&heap->streams, graph_pool->number);
             mend_graph_pool_drop(heap, graph_pool);
             free_graph_pool(graph_pool);

@@ -40,7 +40,7 @@ static unsigned buried_count;
 
 static mend_mutex begun_mutex = SHARE_MUTEX_INITIALIZER;
 static mend_condition unsafe_call_ended = MEND_CONDITION_INITIALIZER;
-static unsigned begun_count; /* graph pools of all pools */
+atomic_uint mend_process_begun_count;
 static bool is_in_unsafe_call;
 
 mend_process_devices mend_process_own_devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
@@ -116,7 +116,7 @@ static void start_anew(void)
         (mend_process_members)MEMBERS_INITIALIZER(mend_process_watches, MEND_RANK_SHARE);
     begun_mutex = (mend_mutex)SHARE_MUTEX_INITIALIZER;
     unsafe_call_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
-    begun_count = 0;
+    atomic_store_explicit(&mend_process_begun_count, 0, memory_order_relaxed);
     is_in_unsafe_call = false;
     mend_process_own_devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     memset(mend_process_own_devices.override, 0, sizeof(mend_process_own_devices.override));
@@ -236,22 +236,14 @@ atomic_uint mend_process_graph_ends;
 void mend_process_note_begun(bool is_begun)
 {
     mend_mutex_lock(&begun_mutex);
-    begun_count += is_begun ? 1u : UINT_MAX;
+    atomic_fetch_add(&mend_process_begun_count, is_begun ? 1u : UINT_MAX);
     mend_mutex_unlock(&begun_mutex);
-}
-
-bool mend_process_has_begun(void)
-{
-    mend_mutex_lock(&begun_mutex);
-    const bool any = begun_count > 0;
-    mend_mutex_unlock(&begun_mutex);
-    return any;
 }
 
 bool mend_process_begin_unsafe_call(void)
 {
     mend_mutex_lock(&begun_mutex);
-    const bool may_call = begun_count == 0 && !is_in_unsafe_call;
+    const bool may_call = atomic_load(&mend_process_begun_count) == 0 && !is_in_unsafe_call;
     is_in_unsafe_call |= may_call;
     mend_mutex_unlock(&begun_mutex);
     return may_call;

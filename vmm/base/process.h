@@ -115,15 +115,13 @@ void mend_process_drop_pool(int device, const mend_pool *pool);
  * is begun, because its capture may begin at any time.
  */
 
-/* A graph pool of a pool was begun, or is so no longer. */
+/* A graph pool of a pool was begun, or is so no longer. And how many are, of all pools. */
 void mend_process_note_begun(bool is_begun);
+extern atomic_uint mend_process_begun_count __attribute__((visibility("hidden")));
 
 /* Ends of graphs that drivers have reported: a pool looks at its graph pools only if there are new
  * ones. No lock, because they are counted inside the driver. */
 extern atomic_uint mend_process_graph_ends __attribute__((visibility("hidden")));
-
-/* Whether any graph pool is begun. */
-bool mend_process_has_begun(void);
 
 /* Around a driver call that would spoil captures. False: not now, because a graph pool is begun, or
  * another such call is in progress. Leaves nothing to undo then. */

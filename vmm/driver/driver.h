@@ -415,6 +415,12 @@ typedef struct mend_answer {
 
 #define MEND_ANSWER(member, status) ((mend_answer){MEND_CALL_##member, (status)})
 
+/* *first is the first refusal. */
+static inline void mend_answer_note(mend_answer *first, mend_answer answer)
+{
+    *first = first->status == MEND_DRIVER_OK ? answer : *first;
+}
+
 /* Ends the function with the status of a call that failed. */
 #define MEND_TRY_CALL(call)                                                                        \
     do {                                                                                           \

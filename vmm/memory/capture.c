@@ -119,16 +119,6 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
     return MEND_OK;
 }
 
-void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
-{
-    assert(capture != 0);
-    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
-        if (streams->items[i].seen_capture == capture) {
-            mend_slots_see(streams, i, false, capture);
-        }
-    }
-}
-
 mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t graph_pool)
 {
     MEND_SLOTS_EACH(i, streams, graph_pool) {

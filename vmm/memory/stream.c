@@ -123,12 +123,6 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     return result;
 }
 
-/* Keeps the first answer that is a failure. */
-static void note_answer(mend_answer *first, mend_answer answer)
-{
-    *first = first->status != MEND_DRIVER_OK ? *first : answer;
-}
-
 mend_answer mend_streams_clear(mend_streams *streams)
 {
     const mend_driver *driver = streams->driver;
@@ -137,8 +131,9 @@ mend_answer mend_streams_clear(mend_streams *streams)
     for (uint32_t i = 0; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         for (size_t k = 0; k < state->fence_count; k++) {
-            note_answer(&first, MEND_ANSWER(event_destroy,
-                                            driver->event_destroy(driver, state->fences[k].event)));
+            mend_answer_note(
+                &first,
+                MEND_ANSWER(event_destroy, driver->event_destroy(driver, state->fences[k].event)));
         }
         free(state->fences);
         free(state->waited_epochs);
@@ -146,16 +141,16 @@ mend_answer mend_streams_clear(mend_streams *streams)
     for (uint32_t k = 0; k < streams->context_event_count * MEND_CONTEXTS; k++) {
         const mend_event of = streams->context_events[k / MEND_CONTEXTS].of[k % MEND_CONTEXTS];
         if (of != NULL) {
-            note_answer(&first, MEND_ANSWER(event_destroy, driver->event_destroy(driver, of)));
+            mend_answer_note(&first, MEND_ANSWER(event_destroy, driver->event_destroy(driver, of)));
         }
     }
     for (size_t k = 0; k < streams->idle_event_count; k++) {
-        note_answer(&first, MEND_ANSWER(event_destroy,
-                                        driver->event_destroy(driver, streams->idle_events[k])));
+        mend_answer_note(&first, MEND_ANSWER(event_destroy, driver->event_destroy(
+                                                                driver, streams->idle_events[k])));
     }
     for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
         if (is_open(streams, i)) {
-            note_answer(&first, MEND_ANSWER(device_close, driver->device_close(driver, i)));
+            mend_answer_note(&first, MEND_ANSWER(device_close, driver->device_close(driver, i)));
         }
     }
     free(streams->idle_events);
@@ -356,10 +351,16 @@ void mend_streams_leave_graph_pools(mend_streams *streams, mend_stream handle, u
     }
 }
 
-void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool)
+void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool, uint64_t capture)
 {
     assert(graph_pool != 0);
+    assert(capture != 0);
     streams->passes++;
+    MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
+        if (streams->items[i].seen_capture == capture) {
+            mend_slots_see(streams, i, false, capture);
+        }
+    }
     MEND_SLOTS_EACH(i, streams, graph_pool) {
         mend_stream_state *state = &streams->items[i];
         assert(state->fence_count == 0);

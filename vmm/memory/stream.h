@@ -346,8 +346,9 @@ uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream h
  * the same handle does not get them. id 0: every stream with the handle. */
 void mend_streams_leave_graph_pools(mend_streams *streams, mend_stream handle, uint64_t id);
 
-/* All use of the graph pool's memory is over: its freed memory is idle. */
-void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool);
+/* The graph of the capture has ended, and so has the capture of every stream that was seen in it.
+ * All use of the graph pool's memory is over: its freed memory is idle. */
+void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool, uint64_t capture);
 
 /* Whether the pool can record events and queue waits on a stream. */
 typedef enum mend_reach {

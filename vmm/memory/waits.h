@@ -176,10 +176,6 @@ mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bo
  * streams seen captured. */
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured);
 
-/* The graph of the capture has ended, and so has the capture of every stream that was seen in it.
- * Does not call the driver. */
-void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
-
 /* Before a graph pool is released: a stream that only its slot has seen captured gets one outside
  * of graph pools. So no wait for the context breaks that capture. A default stream needs none: the
  * legacy stream is asked. After a failure the graph pool stays. Calls no driver. */
