@@ -296,7 +296,7 @@ class Judge(unittest.TestCase):
             lambda: device.advance(1),
             lambda: device.fail("create"),
         ):
-            with self.assertRaisesRegex(libmend.Error, "^mend: the simulated device is closed$"):
+            with self.assertRaisesRegex(libmend.Error, "^libmend: the simulated device is closed$"):
                 call()
 
     def test_a_program_that_breaks_a_rule_is_reported(self):

@@ -18,7 +18,7 @@ ENABLE = PRELUDE + "libmend.torch.enable()\n"
 COMPILER = f"{sys.executable} -S {FAKES}/compiler.py"
 INSTALLED = ["installed for 0 devices"]
 
-COMPILING = "mend: compiling torch-"
+COMPILING = "libmend: compiling torch-"
 
 WHY = "print(error_of(libmend.torch.enable))\nassert not libmend.torch.is_enabled()\n"
 

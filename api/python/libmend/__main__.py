@@ -20,7 +20,7 @@ def main() -> str | int:
     try:
         os.execv(program, ["libmend", *sys.argv[1:]])
     except OSError as error:
-        return f"mend: the program is not part of this package: {program}: {error.strerror}"
+        return f"libmend: the program is not part of this package: {program}: {error.strerror}"
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def index_of(device: object) -> int:
     if isinstance(device, str):
         name = re.fullmatch(r"cuda(?::(\d{1,9}))?", device)
         if name is None:
-            raise ValueError(f'mend: a device is a number or "cuda:1", not {device!r}')
+            raise ValueError(f'libmend: a device is a number or "cuda:1", not {device!r}')
         return current_device() if name.group(1) is None else int(name.group(1))
     if getattr(device, "type", None) == "cuda":
         index = getattr(device, "index", None)
@@ -86,10 +86,10 @@ def index_of(device: object) -> int:
         index = operator.index(device)
     except TypeError:
         raise TypeError(
-            f'mend: a device is a number, "cuda:1" or a torch.device, not {device!r}'
+            f'libmend: a device is a number, "cuda:1" or a torch.device, not {device!r}'
         ) from None
     if not -(2**31) <= index < 2**31:  # others would be cut, and name another device
-        raise ValueError(f"mend: there is no device {index}")
+        raise ValueError(f"libmend: there is no device {index}")
     return index
 
 
@@ -100,9 +100,11 @@ def stream_of(stream: object) -> int:
     try:
         number = operator.index(number)
     except TypeError:
-        raise TypeError(f"mend: a stream is its number or a framework's, not {stream!r}") from None
+        raise TypeError(
+            f"libmend: a stream is its number or a framework's, not {stream!r}"
+        ) from None
     if not 0 <= number <= NO_STREAM:
-        raise ValueError(f"mend: there is no stream {number}")
+        raise ValueError(f"libmend: there is no stream {number}")
     return number
 
 
@@ -111,9 +113,9 @@ def amount_of(what: str, size: object, least: int = 0) -> int:
     try:
         number = operator.index(size)
     except TypeError:
-        raise TypeError(f"mend: {what} is a whole number, not {size!r}") from None
+        raise TypeError(f"libmend: {what} is a whole number, not {size!r}") from None
     if not least <= number < 2**64:
-        raise ValueError(f"mend: {what} is {number}; it takes {least} or more, below 2**64")
+        raise ValueError(f"libmend: {what} is {number}; it takes {least} or more, below 2**64")
     return number
 
 
@@ -122,7 +124,7 @@ def size_of(what: str, size: object, least: int = 0) -> int:
     if isinstance(size, str):
         read = bytes_of(size)
         if read < 0:
-            raise ValueError(f"mend: {what} is {size!r}; it takes bytes, or a size as 24GiB")
+            raise ValueError(f"libmend: {what} is {size!r}; it takes bytes, or a size as 24GiB")
         size = read
     return amount_of(what, size, least)
 
@@ -141,7 +143,7 @@ def device_size_of(what: str, size: object, least: int = 0) -> int:
     read = size_of(what, size, least)
     if 0 < read < PAGE_BYTES:
         raise ValueError(
-            f"mend: {what} is {size!r}, less than a page of 2 MiB; did you forget the unit?"
+            f"libmend: {what} is {size!r}, less than a page of 2 MiB; did you forget the unit?"
             ' "24GiB" has one'
         )
     return read
@@ -209,7 +211,7 @@ def alloc_options(*, in_one_chunk: bool = False, alignment: int = 0) -> Iterator
     function can be decorated with it. Raises ValueError."""
     size = amount_of("alignment", alignment)
     if size & (size - 1) or size > 1 << 40:
-        raise ValueError(f"mend: alignment is {alignment}; it takes a power of two up to 2**40")
+        raise ValueError(f"libmend: alignment is {alignment}; it takes a power of two up to 2**40")
     options = {"alignment_bytes": size, "in_one_chunk": int(in_one_chunk)}
     before = {field: set_option(field, value) for field, value in options.items()}
     try:

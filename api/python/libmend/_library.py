@@ -30,7 +30,7 @@ def path_of(name: str) -> Path:
     for candidate in (*sorted(LIBRARIES.glob(f"lib{name}.so.[0-9]*")), plain):
         if candidate.is_file():
             return candidate
-    raise ImportError(f"mend: there is no {plain}: the package is not installed as a whole")
+    raise ImportError(f"libmend: there is no {plain}: the package is not installed as a whole")
 
 
 def cache_folder() -> Path:
@@ -77,7 +77,7 @@ def _open(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise ImportError(f"mend: {path} cannot be loaded: {error}") from error
+        raise ImportError(f"libmend: {path} cannot be loaded: {error}") from error
 
 
 def header(name: str) -> str:

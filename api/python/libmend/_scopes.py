@@ -127,11 +127,11 @@ def _encoded(name: str, *, may_be_empty: bool = False) -> bytes:
     try:
         encoded = name.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"mend: the name is no UTF-8: {name!r}") from error
+        raise ValueError(f"libmend: the name is no UTF-8: {name!r}") from error
     if not encoded and not may_be_empty:
-        raise ValueError("mend: the name is empty")
+        raise ValueError("libmend: the name is empty")
     if b"\0" in encoded:
-        raise ValueError(f"mend: the name has a NUL byte: {name!r}")
+        raise ValueError(f"libmend: the name has a NUL byte: {name!r}")
     return encoded
 
 

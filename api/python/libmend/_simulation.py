@@ -49,7 +49,7 @@ class SimulatedDevice:
 
     def _open(self) -> ctypes.CDLL:
         if not self._sim:
-            raise Error("mend: the simulated device is closed")
+            raise Error("libmend: the simulated device is closed")
         return self._library
 
     def _call(self, name: str, *arguments: object) -> None:
@@ -134,7 +134,7 @@ class SimulatedDevice:
     def fail(self, call: str, count: int = 1, above_bytes: int = 0, status: int = 0) -> None:
         """Makes the next driver calls `call` ("create", "map", ...) fail."""
         if not isinstance(call, str):
-            raise TypeError(f"mend: a driver call is given by its name, not {call!r}")
+            raise TypeError(f"libmend: a driver call is given by its name, not {call!r}")
         fault = _structures.made(
             "mend_sim_fault",
             call=call.encode(),
@@ -174,7 +174,7 @@ class _DeviceOfProcess(SimulatedDevice):
         self._sim = _pointer(_standin.device())
         self._device_count = _standin.device_count()
         if not self._sim:
-            raise Error("mend: the simulated device of this process could not be made")
+            raise Error("libmend: the simulated device of this process could not be made")
 
     def close(self) -> None:
         """Destroys the default pools, including blocks that are still live. The device stays."""
@@ -216,7 +216,7 @@ def simulate(
     for asked, has, what in zip(asked_for, there, names):
         if asked is not None and asked != has:
             raise Error(
-                f"mend: this program runs on a simulated device with {what}={has}, not {asked}:"
+                f"libmend: this program runs on a simulated device with {what}={has}, not {asked}:"
                 " say so to python -m libmend.simulate"
             )
     return found

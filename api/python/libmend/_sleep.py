@@ -73,9 +73,9 @@ def tag_number(tag: Tag) -> int:
     try:
         number = operator.index(tag)
     except TypeError:
-        raise TypeError(f"mend: a sleep tag is a name or a number, not {tag!r}") from None
+        raise TypeError(f"libmend: a sleep tag is a name or a number, not {tag!r}") from None
     if not (0 < number < _FIRST_OF_POOLS or _FIRST_OF_NAMES <= number < 1 << 64):
-        raise ValueError(f"mend: the sleep tag is {number}; it takes 1 or more, below 2**62")
+        raise ValueError(f"libmend: the sleep tag is {number}; it takes 1 or more, below 2**62")
     return number
 
 
@@ -280,7 +280,7 @@ def _warn_of_unmatched(call: str, names: Iterable[Tag], report: ctypes.Structure
     if count > 0:
         name = next(name for name in names if tag_number(name) == report.unmatched_tag)
         others = f", nor {count - 1} more of its tags" if count > 1 else ""
-        warn_user(f"mend.{call}: nothing has the sleep tag {name!r}{others}; is it misspelt?")
+        warn_user(f"libmend.{call}: nothing has the sleep tag {name!r}{others}; is it misspelt?")
 
 
 def set_tag(number: int) -> int:
@@ -304,6 +304,6 @@ def _backup_of(name: str) -> int:
     number = {word.rpartition("_")[2].lower(): value for word, value in numbers}.get(str(name), 0)
     if number == 0:
         raise ValueError(
-            f'mend: what is kept is "host", "file", "discard" or "resident", not {name!r}'
+            f'libmend: what is kept is "host", "file", "discard" or "resident", not {name!r}'
         )
     return number

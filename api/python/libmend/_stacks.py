@@ -53,7 +53,8 @@ def record_as_asked() -> None:
     least = _devices.bytes_of(asked or "0")
     if least < 0:
         warn_user(
-            f"MEND_STACKS is {asked!r}; it takes a size as 1MiB, or 0. No lines are recorded"
+            f"libmend: MEND_STACKS is {asked!r}; it takes a size as 1MiB, or 0. No lines are"
+            " recorded"
         )
     if least > 0:
         record_stacks(least)

@@ -37,7 +37,7 @@ def rows_of(table: str) -> list[str]:
     """The first words of the rows of an X(...) table, in order."""
     definition = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*)", _headers())
     if definition is None:
-        raise ImportError(f"mend: the headers have no table {table}")
+        raise ImportError(f"libmend: the headers have no table {table}")
     return re.findall(r"\bX\((\w+)", definition.group(1))
 
 
@@ -54,7 +54,7 @@ def numbers_of(enum: str) -> dict[str, int]:
     """The names of an enum, with the numbers that the header writes beside them."""
     found = re.search(rf"typedef enum {enum} \{{(.*?)\}}", _headers(), re.S)
     if found is None:
-        raise ImportError(f"mend: the headers have no enum {enum}")
+        raise ImportError(f"libmend: the headers have no enum {enum}")
     return {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", found.group(1))}
 
 
@@ -92,7 +92,7 @@ def _type_of(name: str) -> type:
         return structure(name)
     if name.endswith("*") or re.search(rf"typedef [^;{{}}]*(\*{word};|\(\*{word}\)\()", _headers()):
         return ctypes.c_void_p
-    raise ImportError(f"mend: the headers do not define {name}")
+    raise ImportError(f"libmend: the headers do not define {name}")
 
 
 def _count_of(text: str) -> int:
@@ -101,7 +101,7 @@ def _count_of(text: str) -> int:
         return int(text)
     found = re.search(rf"\b{text}\s*=?\s*(\d+)", _headers())
     if found is None:
-        raise ImportError(f"mend: the headers do not define {text}")
+        raise ImportError(f"libmend: the headers do not define {text}")
     return int(found.group(1))
 
 
@@ -109,7 +109,7 @@ def fields_of(name: str) -> list[tuple[str, type]]:
     """The members of a struct, as ctypes needs them."""
     found = re.search(rf"typedef struct {name} \{{(.*?)\n\}} {name};", _headers(), re.S)
     if found is None:
-        raise ImportError(f"mend: the headers have no struct {name}")
+        raise ImportError(f"libmend: the headers have no struct {name}")
     fields = []
     for text in _expanded(found.group(1)).split(";")[:-1]:
         declaration = " ".join(text.split())
@@ -126,7 +126,7 @@ def fields_of(name: str) -> list[tuple[str, type]]:
         elif member:
             fields.append((member["name"], _type_of(member["type"].strip())))
         else:
-            raise ImportError(f"mend: in {name} the headers have {declaration}")
+            raise ImportError(f"libmend: in {name} the headers have {declaration}")
     return fields
 
 

@@ -78,7 +78,9 @@ def environment_for(memory_bytes: int, devices: int, has_fabric: bool) -> dict[s
     paths = [_library.path_of(name) for name in _standin.LIBRARIES]
     folder = str(paths[0].parent)
     if ":" in folder or ";" in folder:
-        raise ImportError(f"mend: the system preloads nothing from {folder}, because of its name")
+        raise ImportError(
+            f"libmend: the system preloads nothing from {folder}, because of its name"
+        )
     # Timings of compilers here hold for no GPU, so they have their own cache.
     cache = _library.cache_folder() / "simulated"
     # By name in a folder: LD_PRELOAD takes no path with a space.

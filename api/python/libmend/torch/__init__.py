@@ -121,4 +121,4 @@ def _autoload() -> None:
         enable()
         _stand_ins.install()
     except Exception as error:  # an exception would make `import torch` fail
-        print(f"mend: PyTorch keeps its own allocator: {error}", file=sys.stderr)
+        print(f"libmend: PyTorch keeps its own allocator: {error}", file=sys.stderr)

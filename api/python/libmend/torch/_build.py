@@ -158,7 +158,7 @@ def _make(path: Path, make: list[str], unfinished_at: int, hint: str, is_locked:
         for left in path.parent.glob(glob.escape(prefix) + "*"):
             left.unlink(missing_ok=True)
     print(
-        f"mend: compiling {path.name} into {path.parent}, once for this version{hint}",
+        f"libmend: compiling {path.name} into {path.parent}, once for this version{hint}",
         file=sys.stderr,
         flush=True,
     )

@@ -49,7 +49,7 @@ class GrowingTensor:
         shape = [capacity] if hasattr(capacity, "__index__") else list(capacity)
         self._shape = [_devices.amount_of("the capacity", size, least=1) for size in shape]
         if not shape:
-            raise ValueError("mend: the capacity is a shape of at least one dimension, not ()")
+            raise ValueError("libmend: the capacity is a shape of at least one dimension, not ()")
         self._dtype = dtype = torch.get_default_dtype() if dtype is None else dtype
         index = torch.cuda.current_device() if device is None else _devices.index_of(device)
         self._row_bytes = math.prod(self._shape[1:]) * torch.empty(0, dtype=dtype).element_size()
@@ -119,7 +119,7 @@ class GrowingTensor:
     def _checked(self, length: int) -> int:
         length = operator.index(length)
         if not 0 <= length <= self.capacity:
-            raise ValueError(f"mend: the length would be {length}; it is 0 to {self.capacity}")
+            raise ValueError(f"libmend: the length would be {length}; it is 0 to {self.capacity}")
         return length
 
     # ---- pages -----------------------------------------------------------------------------------
@@ -150,7 +150,9 @@ class GrowingTensor:
     def _pages(self, first: int, end: int, is_inside: bool) -> tuple[int, int]:
         first, end = operator.index(first), operator.index(end)
         if not 0 <= first <= end <= self.capacity:
-            raise ValueError(f"mend: {first} to {end} are not in the capacity of {self.capacity}")
+            raise ValueError(
+                f"libmend: {first} to {end} are not in the capacity of {self.capacity}"
+            )
         at, to, page = first * self._row_bytes, end * self._row_bytes, self._page_bytes
         if is_inside:
             at, to = -(-at // page), (-(-to // page) if end == self.capacity else to // page)
@@ -208,9 +210,9 @@ def grow_all(tensors: Sequence[GrowingTensor], count: int | Sequence[int]) -> li
     tensors = list(tensors)
     counts = [count] * len(tensors) if hasattr(count, "__index__") else list(count)
     if len(counts) != len(tensors) or len({id(tensor) for tensor in tensors}) != len(tensors):
-        raise ValueError("mend: grow_all takes each tensor once, and one count or as many")
+        raise ValueError("libmend: grow_all takes each tensor once, and one count or as many")
     if len({tensor._device for tensor in tensors}) > 1:
-        raise ValueError("mend: the tensors of grow_all are on several devices")
+        raise ValueError("libmend: the tensors of grow_all are on several devices")
     lengths = [
         tensor._checked(len(tensor) + _devices.amount_of("count", more))
         for tensor, more in zip(tensors, counts)
