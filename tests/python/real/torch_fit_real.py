@@ -98,7 +98,8 @@ class Fit(unittest.TestCase):
         self.assertEqual(found["torch"], torch.__version__)
         lines = [owner["line"] for owner in found["owners"]]
         self.assertTrue(any(line.startswith("train.py:14 ") for line in lines), lines)
-        self.assertIn("<cuBLAS> workspace", lines)
+        if not hasattr(torch._C, "_cuda_getCublasWorkspaceSize"):  # else it is freed at each use
+            self.assertIn("<cuBLAS> workspace", lines)
 
     def test_it_ends_when_peaks_repeat_and_needs_no_more_later(self):
         endless = self.program("while True: print(step().item())", MODEL)

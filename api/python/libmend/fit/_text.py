@@ -8,7 +8,7 @@ from ._runs import ALLOCATORS
 
 COMPARED = "2.8."  # of PyTorch: docs/fit.md#accuracy
 MOST_OWNERS = 6
-NO_STACK, NO_LINE = "no stack", "no line of Python: gradients, mostly"
+NO_STACK, NO_LINE = "no stack", "no line of Python: gradients, or a workspace of cuBLAS"
 MOST_READS = 3
 LIMITS = "docs/fit.md#limits"
 _LIBRARIES = ("cufft", "cusolver", "cusparse", "nccl")
