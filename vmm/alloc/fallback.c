@@ -11,7 +11,6 @@
  */
 #include "alloc/heap.h"
 
-#include "base/error.h"
 #include "base/process.h"
 #include "memory/waits.h"
 #include "plan/constants.h"

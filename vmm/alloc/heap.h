@@ -5,14 +5,12 @@
 #ifndef MEND_ALLOC_HEAP_H
 #define MEND_ALLOC_HEAP_H
 
-#include <assert.h>
 
 #include "layout/feature.h"
 #include "layout/layout.h"
 #include "layout/state.h"
 #include "map/map.h"
 #include "mend/mend.h"
-#include "plan/policy.h"
 
 /*
  * On failure nothing stays. The caller opened `device`, and closes it after mend_heap_destroy. The

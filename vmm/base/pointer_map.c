@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "base/align.h"
 #include "base/slab.h"
 
 enum { FIRST_CAPACITY = 256 };

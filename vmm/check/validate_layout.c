@@ -9,7 +9,6 @@
 #include "check/check.h"
 #include "layout/layout.h"
 #include "map/map.h"
-#include "pool/pool.h"
 #include "share/share.h"
 #include "sleep/sleep.h"
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/process.h"
 #include "driver/cuda_state.h"
 
 /* Marks the identities that Mend makes: the driver's count from 1. */

@@ -20,7 +20,6 @@
 #define MEND_DRIVER_DRIVER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "mend/mend.h"

@@ -5,7 +5,6 @@
 #include <assert.h>
 
 #include "base/events.h"
-#include "base/pointer_map.h"
 #include "base/thread.h"
 #include "driver/driver.h"
 

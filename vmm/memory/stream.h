@@ -20,7 +20,6 @@
 #include "base/events.h"
 #include "base/process.h"
 #include "base/thread.h"
-#include "base/tree.h"
 #include "driver/driver.h"
 
 /* ---- stream.c -------------------------------------------------------------------------------- */

@@ -11,11 +11,9 @@
 #include "base/process.h"
 #include "base/thread.h"
 #include "base/tree.h"
-#include "driver/forward.h"
 #include "map/map.h"
 #include "memory/others.h"
 #include "mend/mend.h"
-#include "mend/mend_inspect.h"
 
 /* ---- configuration --------------------------------------------------------------------------- */
 

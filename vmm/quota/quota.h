@@ -2,9 +2,7 @@
 #ifndef MEND_QUOTA_QUOTA_H
 #define MEND_QUOTA_QUOTA_H
 
-#include <assert.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/pointer_map.h"

@@ -4,7 +4,6 @@
 
 #include "layout/state.h"
 #include "mend/mend_range.h"
-#include "plan/policy.h"
 
 /* ---- ranges.c -------------------------------------------------------------------------------- */
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/align.h"
-#include "base/system.h"
 #include "base/thread.h"
 #include "base/words.h"
 #include "pool/pool.h"

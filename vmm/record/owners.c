@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/heap.h"
 #include "base/align.h"
 #include "base/words.h"
 #include "layout/layout.h"

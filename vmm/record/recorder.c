@@ -18,12 +18,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/system.h"
-#include "base/thread.h"
 #include "base/words.h"
 #include "mend/mend_frameworks.h"
 #include "record/record.h"

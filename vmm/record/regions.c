@@ -20,7 +20,6 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "base/system.h"
-#include "base/words.h"
 #include "layout/layout.h"
 #include "record/record.h"
 

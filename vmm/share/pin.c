@@ -5,7 +5,6 @@
  * that no chunk is claimed or frozen. Exports pin their chunks themselves, so that a program does
  * not undo these pins.
  */
-#include "alloc/heap.h"
 
 #include "pool/pool.h"
 #include "share/share.h"

@@ -6,18 +6,14 @@
 #define MEND_SHARE_SHARE_H
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/pointer_map.h"
 #include "base/process.h"
-#include "base/thread.h"
 #include "driver/driver.h"
-#include "driver/forward.h"
 #include "layout/feature.h"
 #include "layout/state.h"
 #include "mend/mend_results.h"

@@ -7,7 +7,6 @@
 
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/words.h"

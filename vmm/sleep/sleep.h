@@ -9,10 +9,8 @@
 #ifndef MEND_SLEEP_SLEEP_H
 #define MEND_SLEEP_SLEEP_H
 
-#include "alloc/heap.h"
 #include "layout/feature.h"
 #include "map/map.h"
-#include "mend/mend_frameworks.h"
 #include "mend/mend_sleep.h"
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
