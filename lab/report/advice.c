@@ -186,7 +186,7 @@ static void judge_growth(const mend_report *report, char *text, size_t size)
 
 void mend_report_judge(const mend_report *report, char *verdict, size_t size)
 {
-    char outcome[320] = "";
+    char outcome[384] = "";
     char failures[64] = "";
     char growth[128] = "";
     bool names_growth = false;

@@ -8,7 +8,7 @@ enum { MEND_ADVICE_MOST = 4, MEND_VERDICT_BYTES = 512 };
 
 typedef struct mend_advice {
     uint64_t saved_bytes; /* of the memory that the device must have. 0: not known */
-    char what[320];
+    char what[384];
     char evidence[512];
 } mend_advice;
 
