@@ -5,7 +5,6 @@
 #ifndef MEND_ALLOC_HEAP_H
 #define MEND_ALLOC_HEAP_H
 
-
 #include "layout/feature.h"
 #include "layout/layout.h"
 #include "layout/state.h"

@@ -95,6 +95,7 @@ static void start_anew(void)
     if (mend_process_own_shares.is_open) {
         (void)close(mend_process_own_shares.listener);
     }
+    pthread_mutex_unlock(&mend_process_own_shares.mutex.mutex);
     mend_process_own_shares = (mend_process_shares){.mutex = SHARE_MUTEX_INITIALIZER,
                                                     .published = {.compare = compare_numbers}};
     mend_process_signal *signal = &mend_process_own_signal; /* the bells are the parent's */

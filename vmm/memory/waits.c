@@ -1,7 +1,6 @@
 /* Stamps of freed memory: gathered, compared and passed. */
 #include "memory/waits.h"
 
-
 void mend_waits_add_other(mend_wait_env env, mend_waits *waits, mend_stamp stamp)
 {
     assert(waits->first.epoch != 0);

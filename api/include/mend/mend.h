@@ -185,8 +185,8 @@ typedef struct mend_alloc_options {
     uint64_t tag;                /* your own number for the block */
     void *address;               /* the block begins there: the memory must be mapped, free, and
                                   * usable on the stream (in the graph pool) at once */
-    int in_one_chunk;            /* 1: the block lies in one physical allocation, and pins it
-                                  * (mend_pin) */
+    int in_one_chunk;            /* 1: the block lies in one physical allocation of its own, which
+                                  * is empty and not pinned or new, and pins it (mend_pin) */
     int plain;                   /* 1: the block is a cuMemAlloc of its own, for cudaIpcGetMemHandle
                                   * and libraries such as older MPI */
     uint64_t sleep_tag;          /* the block sleeps by this number (mend_sleep). 0: by `tag` */
@@ -378,9 +378,10 @@ typedef struct mend_available {
 /*
  * Estimate how much memory a request on `stream` can get. MEND_NO_STREAM means a block for any
  * stream. The estimate is not too large while no other process or pool takes memory, but with few
- * addresses such a request can fail with MEND_ERROR_OUT_OF_ADDRESS_SPACE. A larger request may
- * succeed, by memory that others release or compaction gains. A quota that the driver does not show
- * counts once the driver has refused memory for it.
+ * addresses such a request can fail with MEND_ERROR_OUT_OF_ADDRESS_SPACE, and one in_one_chunk
+ * needs a chunk of its own. A larger request may succeed, by memory that others release or
+ * compaction gains. A quota that the driver does not show counts once the driver has refused memory
+ * for it.
  *
  * The time is proportional to the pieces of free memory. Calls the driver, but never waits for the
  * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also MEND_EVERY_STREAM); MEND_ERROR_UNKNOWN_STREAM;

@@ -264,3 +264,25 @@ FENCE_TEST(physical_fence, a_recorded_epoch_leaves_the_next_one_empty)
     work_and_free(r, SHORT_NS);
     EXPECT_U64_EQ(1, r->streams.items[r->first].open_bytes);
 }
+
+static mend_event spoilt;
+
+static mend_status first_is_captured(const mend_driver *driver, mend_event event)
+{
+    (void)driver;
+    return event == spoilt ? MEND_DRIVER_CAPTURED_EVENT : MEND_DRIVER_NOT_READY;
+}
+
+FENCE_TEST(physical_fence, bytes_of_a_lost_fence_go_to_the_next_one)
+{
+    work_and_close(r, LONG_NS);
+    work_and_close(r, LONG_NS);
+    const mend_stream_state *state = &r->streams.items[r->first];
+    spoilt = state->fences[0].event;
+    r->driver.event_query = first_is_captured;
+    EXPECT_FALSE(mend_streams_poll(&r->streams));
+    r->driver.event_query = r->device->event_query;
+    EXPECT_U64_EQ(1, state->fence_count);
+    EXPECT_U64_EQ(2, state->fences[0].bytes);
+    EXPECT_U64_EQ(0, state->open_bytes);
+}

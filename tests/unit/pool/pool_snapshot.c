@@ -287,3 +287,23 @@ SNAPSHOT_TEST(a_path_that_cannot_be_is_a_line_of_the_log)
     ask(1);
     EXPECT_TRUE(exists(1));
 }
+
+SNAPSHOT_TEST(what_sleeps_is_not_mapped)
+{
+    test_recording r;
+    kit_free(w, kit_alloc(w, 6 * MEND_MIB, NULL), NULL);
+    kit_alloc(w, 2 * MEND_MIB, NULL);
+    KIT_THREAD(.sleep_tag = 9);
+    kit_alloc(w, 2 * MEND_MIB, NULL);
+    mend_set_alloc_options(NULL, NULL);
+    kit_alloc(w, 2 * MEND_MIB, NULL);
+    const mend_sleep_rule rule = {9, MEND_DISCARD};
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .rules = &rule, .rule_count = 1),
+                         NULL));
+    EXPECT_STATS(w, asleep_bytes, 2 * MEND_MIB);
+    ask(1);
+    ASSERT_TRUE(test_recording_read(file_of(1), &r));
+    EXPECT_U64_EQ(mend_world_stats(w).reserved_bytes, bytes_of(&r.events, MEND_EVENT_MAP));
+    test_recording_clear(&r);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+}
