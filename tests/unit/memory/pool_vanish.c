@@ -1,7 +1,10 @@
 /* Streams that end without a word. */
 
+#include <stdlib.h>
+
 #include "pool/pool.h"
 #include "tests/support/kit.h"
+#include "tests/support/regions.h"
 #include "tests/support/threads.h"
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
@@ -130,4 +133,25 @@ KIT_EACH(pool_vanish,
     mend_test_run_threads_of(body, w, 0, THREADS);
     kit_alloc_used(w, 8 * MEND_MIB, S(0), 10);
     expect_waits(w, is_forgotten ? THREADS : 0, is_forgotten ? 0 : 1);
+}
+
+/* The next stream of the handle is another one, and its end is not that of the first. */
+MAY_VANISH_TEST(pool_vanish, memory_of_a_graph_pool_stays_with_the_stream_that_vanished)
+{
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
+    kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
+    vanish(w, 0);
+    kit_free(w, kit_alloc(w, 512, S(0)), S(0));
+    EXPECT_OK(mend_unregister_stream(w->pool, S(0)));
+    size_t count = 0;
+    size_t of_graphs = 0;
+    mend_region *regions = mend_regions_of(w->pool, &count);
+    for (size_t i = 0; i < count; i++) {
+        of_graphs += regions[i].is_for_graphs != 0;
+        EXPECT_TRUE(!regions[i].is_for_graphs || regions[i].stream == S(0));
+    }
+    EXPECT_TRUE(of_graphs > 0);
+    free(regions);
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(1)));
 }

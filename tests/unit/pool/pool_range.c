@@ -86,6 +86,18 @@ RANGE_TEST(pool_range, parts_of_a_commit_take_nothing_from_each_other, 6 * PAGE)
     }
 }
 
+/* Pages of the small range come from chunks of its own size, beside a range of larger pages. */
+KIT_TEST(pool_range, each_range_of_a_commit_gets_chunks_of_its_page)
+{
+    mend_range *small = create(w, 8 * PAGE, PAGE);
+    mend_range *large = create(w, 8 * PAGE, 4 * PAGE);
+    const mend_range_part parts[] = {{small, 0, 3 * PAGE}, {large, 0, 4 * PAGE}};
+    EXPECT_OK(mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
+    EXPECT_STATS(w, chunks, 4, reserved_bytes, 7 * PAGE);
+    EXPECT_OK(mend_range_destroy(small, S(0)));
+    EXPECT_OK(mend_range_destroy(large, S(0)));
+}
+
 KIT_TEST(pool_range, create_refuses_by_name)
 {
     mend_range *range = NULL;
