@@ -238,8 +238,8 @@ struct offer {
 
 #define USED_UP UINT64_MAX
 
-/* Frees host memory, and begins again. For after a plan that is not
- * carried out. */
+/* Frees its host memory. After a plan that was not carried out, the next one looks from the start.
+ */
 static void clear_offer(struct offer *offer)
 {
     free(offer->sizes);
@@ -330,8 +330,8 @@ static void fill(mend_heap *heap, const mend_request *request, mend_plan *plan,
 }
 
 /* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
- * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
- * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
+ * is mapped at any page of the request. False: as mend_plan_find. The caller ends the plan with
+ * mend_plan_clear in every case. It never calls the driver. */
 static bool find_plan(mend_heap *heap, const mend_request *request, const mend_range *range,
                       range_gap gap, struct offer *offer, mend_plan *plan)
 {
