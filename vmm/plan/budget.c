@@ -147,7 +147,10 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
     if (request->home != 0) {
         return LARGER_IF_IT_SLEEPS * usual;
     }
-    return mend_budget_is_pressed(heap) ? usual : 2 * usual;
+    /* In a small pool the pages behind a block that ends in such a chunk are much of the limit. */
+    const bool traps_much =
+        usual < SMALL_CHUNK_BYTES && request->size_bytes < SPARE_PART * SMALL_CHUNK_BYTES;
+    return traps_much || mend_budget_is_pressed(heap) ? usual : 2 * usual;
 }
 
 uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)

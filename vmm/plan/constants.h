@@ -38,7 +38,8 @@ enum { LOW_PRESSURE_PERCENT = 50 };
 enum { NEAR_PERCENT = 10 };
 
 /* Part of a need that may lie free beside it: of a request in an empty chunk that it breaks, of the
- * memory of a sleep tag that is created for it, of a limit that counts as used. */
+ * memory of a sleep tag that is created for it, of a limit that counts as used. In small pools also
+ * of a request whose chunks are large ones. */
 enum { SPARE_PART = 4 };
 
 /* Percent of the limit. Once this much was trapped while all but SPARE_PART was used, empty chunks

@@ -44,6 +44,19 @@ MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
     }
 }
 
+/* In a small pool the ends of small requests would trap too much in them. */
+MEND_TEST(policy_strategy, chunks_of_one_request_are_larger_if_the_pool_or_the_request_is)
+{
+    static const struct {
+        uint64_t limit_gib, request_mib, chunk_mib;
+    } rows[] = {{16, 2, 64}, {4, 2, 16}, {2, 31, 4}, {2, 32, 8}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const mend_heap heap = heap_of(0, rows[i].limit_gib * MEND_GIB);
+        const mend_request request = {.size_bytes = rows[i].request_mib * MEND_MIB};
+        EXPECT_U64_EQ(rows[i].chunk_mib * MEND_MIB, mend_budget_lone_chunk(&heap, &request));
+    }
+}
+
 /* Each chunk costs calls at each sleep and wake. */
 MEND_TEST(policy_strategy, chunks_are_larger_where_they_sleep)
 {
