@@ -117,7 +117,7 @@ static uint64_t part_of_limit(const mend_heap *heap)
     uint64_t hard = mend_budget_hard_limit(heap);
     uint64_t limit = mend_min_u64(heap->config.limit_bytes, hard + hard / BESIDE_A_POOL);
     uint64_t part = limit / placement->chunks_of_limit + 1;
-    part *= heap->counters.sleeps != 0 ? LARGER_IF_SLEPT : 1;
+    part *= heap->counters.sleeps != 0 ? LARGER : 1;
     if (mend_budget_is_emptied(heap)) {
         const uint64_t of_few_calls = limit / levels[0].chunks_of_limit + 1;
         return mend_min_u64(mend_power_of_two_floor(of_few_calls), EMPTIED_CHUNK_BYTES);
@@ -145,12 +145,14 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
         return usual;
     }
     if (request->home != 0) {
-        return LARGER_IF_IT_SLEEPS * usual;
+        return LARGER * (LARGER * usual);
     }
-    /* In a small pool the pages behind a block that ends in such a chunk are much of the limit. */
-    const bool traps_much =
-        usual < SMALL_CHUNK_BYTES && request->size_bytes < SPARE_PART * SMALL_CHUNK_BYTES;
-    return traps_much || mend_budget_is_pressed(heap) ? usual : 2 * usual;
+    const bool is_small_pool = usual < SMALL_CHUNK_BYTES; /* free pages are much of its limit */
+    const bool are_larger =
+        mend_budget_is_pressed(heap)
+            ? !is_small_pool && request->size_bytes >= LARGE_REQUEST * usual
+            : !is_small_pool || request->size_bytes >= SPARE_PART * SMALL_CHUNK_BYTES;
+    return are_larger ? LARGER * usual : usual;
 }
 
 uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)

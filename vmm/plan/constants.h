@@ -39,7 +39,7 @@ enum { NEAR_PERCENT = 10 };
 
 /* Part of a need that may lie free beside it: of a request in an empty chunk that it breaks, of the
  * memory of a sleep tag that is created for it, of a limit that counts as used. In small pools also
- * of a request whose chunks are large ones. */
+ * of a request whose chunks are larger. */
 enum { SPARE_PART = 4 };
 
 /* Percent of the limit. Once this much was trapped while all but SPARE_PART was used, empty chunks
@@ -60,13 +60,14 @@ enum { CHUNKS_COMPARED = 512 };
 /* Part of the device's memory: others may hold so much, and chunks are as large as without them. */
 enum { BESIDE_A_POOL = 8 };
 
-/* Multiples of a usual chunk. Blocks with a sleep tag of their thread lie in chunks up to this
- * size: each chunk costs calls at each sleep and at each wake. */
-enum { LARGER_IF_IT_SLEEPS = 4 };
+/* Multiples of a usual chunk, of those that cost fewer calls: where one request has them for
+ * itself, and in a pool that has slept, which creates its memory again after each sleep. Chunks of
+ * a sleep tag are larger twice, because each costs calls at each sleep and at each wake. */
+enum { LARGER = 2 };
 
-/* Multiples. A pool that has slept creates its memory again after each sleep, so its chunks are
- * this much larger from then on. */
-enum { LARGER_IF_SLEPT = 2 };
+/* Usual chunks. While pressure is high a request of so many has larger ones: its next one has fewer
+ * to move, and what its ends trap is little beside it. */
+enum { LARGE_REQUEST = 64 };
 
 /* Trims in a row, each within as many windows. Then the program is taken to empty the pool in each
  * step, and new memory lies in shared chunks of EMPTIED_CHUNK_BYTES, while SPARE_PART of the limit

@@ -44,14 +44,18 @@ MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
     }
 }
 
-/* In a small pool the ends of small requests would trap too much in them. */
+/* The ends of requests trap memory in larger chunks: much of a small pool, and little beside a
+ * large request. */
 MEND_TEST(policy_strategy, chunks_of_one_request_are_larger_if_the_pool_or_the_request_is)
 {
     static const struct {
+        bool is_full;
         uint64_t limit_gib, request_mib, chunk_mib;
-    } rows[] = {{16, 2, 64}, {4, 2, 16}, {2, 31, 4}, {2, 32, 8}};
+    } rows[] = {{false, 16, 2, 64},   {false, 4, 2, 16},    {false, 2, 31, 4},  {false, 2, 32, 8},
+                {true, 16, 2047, 32}, {true, 16, 2048, 64}, {true, 4, 512, 16}, {true, 2, 1024, 4}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const mend_heap heap = heap_of(0, rows[i].limit_gib * MEND_GIB);
+        mend_heap heap = heap_of(0, rows[i].limit_gib * MEND_GIB);
+        heap.chunks.reserved_bytes = rows[i].is_full ? heap.config.limit_bytes : 0;
         const mend_request request = {.size_bytes = rows[i].request_mib * MEND_MIB};
         EXPECT_U64_EQ(rows[i].chunk_mib * MEND_MIB, mend_budget_lone_chunk(&heap, &request));
     }
