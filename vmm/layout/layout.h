@@ -240,20 +240,20 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     assert(!span->cached);
     assert(span->run == NULL);
     assert(!live || zone->free_bytes >= span->size_bytes);
+    mend_chunk *chunk = span->chunk;
+    uint64_t left_bytes = span->size_bytes;
+    uint64_t part_bytes = chunk->address + chunk->size_bytes - span->address;
     span->live = live;
     if (live) {
         span->contents_dropped = span->has_copy = span->is_guarded = false;
     }
-    zone->free_bytes += live ? 0 - span->size_bytes : span->size_bytes;
-    mend_chunk *chunk = span->chunk;
-    uint64_t left_bytes = span->size_bytes;
-    uint64_t part_bytes = chunk->address + chunk->size_bytes - span->address;
+    zone->free_bytes += live ? 0 - left_bytes : left_bytes;
     for (; part_bytes < left_bytes; part_bytes = chunk->size_bytes) {
-        mend_chunk_change_live(&heap->chunks, chunk, live ? part_bytes : 0 - part_bytes);
+        mend_chunk_change_live(&heap->chunks, chunk, live, part_bytes);
         left_bytes -= part_bytes;
         chunk = chunk->next;
     }
-    mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
+    mend_chunk_change_live(&heap->chunks, chunk, live, left_bytes);
 }
 
 /* Memory of the driver's own becomes a live span, whose node was promised, alone in its segment,

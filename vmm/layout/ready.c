@@ -83,7 +83,7 @@ bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t str
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     const mend_span *blocked =
         mend_layout_find_blocked(heap, run, chunk->address, chunk->size_bytes, stream, behind_wait);
-    if (blocked != NULL) {
+    if (blocked != NULL && mend_list_is_empty(&chunk->newly)) { /* its next use forgets it */
         chunk->held_by = mend_waits_first_blocking(streams, &blocked->waits, stream, behind_wait);
     }
     return blocked == NULL;

@@ -189,7 +189,7 @@ static void replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts
     mend_span *span = mend_heap_span_at(heap, from);
     assert(chunk->is_frozen && chunk->missing == MEND_MISSING_NOTHING);
     if (chunk->live_bytes > 0) {
-        mend_chunk_change_live(chunks, chunk, 0 - chunk->live_bytes);
+        mend_chunk_change_live(chunks, chunk, false, chunk->live_bytes);
     }
     mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
     mend_chunk_thaw(chunks, chunk);
@@ -214,7 +214,7 @@ static void replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts
         for (mend_chunk *below = mend_chunk_at(chunks, at); at < span_end;
              below = mend_chunk_next(below)) {
             const uint64_t part_end = mend_min_u64(span_end, below->address + below->size_bytes);
-            mend_chunk_change_live(chunks, below, part_end - at);
+            mend_chunk_change_live(chunks, below, true, part_end - at);
             at = part_end;
         }
         span = span->next;

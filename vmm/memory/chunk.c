@@ -49,6 +49,7 @@ static mend_chunk *begin(mend_chunks *chunks, uint64_t size_bytes)
 {
     mend_chunk *made = mend_slab_take(&chunks->slab);
     made->size_bytes = size_bytes;
+    made->empty_sum = &chunks->empty_unmapped_bytes;
     mend_list_init(&made->newly);
     return made;
 }
@@ -163,9 +164,10 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     assert(address % MEND_GRANULE_BYTES == 0);
     count(chunks, chunk, false);
     const uint64_t empty_bytes = mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
+    *chunk->empty_sum -= empty_bytes;
+    chunk->empty_sum = address != 0 ? &chunks->empty_in[zone] : &chunks->empty_unmapped_bytes;
+    *chunk->empty_sum += empty_bytes;
     if (chunk->address != 0) {
-        chunks->empty_in[chunk->zone] -= empty_bytes;
-        chunks->empty_unmapped_bytes += empty_bytes;
         mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
         if (before != NULL) {
             assert(before->next == chunk);
@@ -184,8 +186,6 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
         if (before != NULL) {
             before->next = chunk;
         }
-        chunks->empty_in[zone] += empty_bytes;
-        chunks->empty_unmapped_bytes -= empty_bytes;
     }
     const bool has_sums =
         address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;

@@ -148,6 +148,8 @@ typedef struct mend_chunk {
     int file;              /* the chunk for other processes. Only while there are exports by file */
     int zone;              /* of its address */
     mend_chunk_sums *sums; /* of the area that it is mapped in. NULL: none */
+    uint64_t *empty_sum;   /* the sum of empty chunks that it is of, as it is mapped, while it is
+                            * empty */
     uint64_t idle_since_ns; /* empty: when a background trim saw it empty first, by the driver's
                              * clock. 0: none has since it became empty */
     mend_deferred deferred; /* see mend_chunk_deferred_kind */
@@ -365,21 +367,18 @@ static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk
     if (mend_list_is_empty(&chunk->newly)) {
         mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
     }
-    *(chunk->address != 0 ? &chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes) +=
-        chunk->size_bytes;
+    *chunk->empty_sum += chunk->size_bytes;
     assert(mend_chunks_empty_bytes(chunks) <= chunks->reserved_bytes);
 }
 static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
-    uint64_t *sum =
-        chunk->address != 0 ? &chunks->empty_in[chunk->zone] : &chunks->empty_unmapped_bytes;
-    assert(*sum >= chunk->size_bytes);
-    if (mend_list_is_empty(&chunk->newly)) {
+    assert(*chunk->empty_sum >= chunk->size_bytes);
+    *chunk->empty_sum -= chunk->size_bytes;
+    if (mend_list_is_empty(&chunk->newly)) { /* otherwise nothing was noted */
         mend_tree_remove(&chunks->empty, &chunk->by_size);
+        chunk->idle_since_ns = 0;
+        chunk->held_by = (mend_stamp){0};
     }
-    *sum -= chunk->size_bytes;
-    chunk->idle_since_ns = 0;
-    chunk->held_by = (mend_stamp){0};
 }
 
 /* One more thing keeps a chunk out of the set of empty ones, and one less, which is gone already.
@@ -400,20 +399,19 @@ static inline void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
     }
 }
 
-/* Changes the live bytes of a chunk, and updates the set of empty chunks. Less is a large number,
- * as 0 - 512. */
-static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk,
+/* Bytes of a chunk become live, or are so no longer. Updates the set of empty chunks. */
+static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk, bool live,
                                           uint64_t size_bytes)
 {
-    const uint64_t before_bytes = chunk->live_bytes;
     assert(chunk->address != 0);
     assert(size_bytes != 0);
     assert(size_bytes % MEND_GRANULE_BYTES == 0);
-    chunk->live_bytes += size_bytes;
-    assert(chunk->live_bytes <= chunk->size_bytes);
-    if (chunk->holds == 0 && before_bytes == 0) {
+    if (live && mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
-    } else if (chunk->holds == 0 && chunk->live_bytes == 0) {
+    }
+    chunk->live_bytes += live ? size_bytes : 0 - size_bytes;
+    assert(chunk->live_bytes <= chunk->size_bytes);
+    if (!live && mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);
     }
 }
