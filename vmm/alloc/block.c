@@ -32,6 +32,8 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
         span->of_graph_pool = true;
         mend_waits_add_user(mend_heap_wait_env(heap), &span->waits, request->stream);
     }
+    span->in_other_zone = (span->zone == MEND_ZONE_SMALL) !=
+                          (request->requested_bytes <= heap->config.placement.small_request_bytes);
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, request->requested_bytes,
                             request->handle);

@@ -15,32 +15,31 @@ bool mend_fast_breaks_a_chunk(const mend_span *span);
 /* ---- allocate -------------------------------------------------------------------------------- */
 
 /* Of the cached spans that hold the request and are ready for the stream, the one that a search
- * would find first, and the bytes of its run. */
+ * would find first. */
 static inline mend_span *mend_fast_first_fit(const mend_heap *heap, const mend_cache *cache,
-                                             uint64_t size_bytes, uint32_t stream,
-                                             uint64_t *run_bytes)
+                                             uint64_t size_bytes, uint32_t stream)
 {
     mend_span *first = NULL;
-    *run_bytes = 0;
+    uint64_t run_bytes = UINT64_MAX;
     for (uint32_t i = 0; i < cache->count; i++) {
         mend_span *span = cache->spans[i];
         assert(span->cached);
         assert(span->waits.others == NULL);
         uint64_t bytes = mend_cache_run_bytes(span);
-        bool is_before = first == NULL || bytes < *run_bytes ||
-                         (bytes == *run_bytes && span->address < first->address);
+        bool is_before = bytes < run_bytes ||
+                         (bytes == run_bytes && first != NULL && span->address < first->address);
         if (bytes >= size_bytes && is_before &&
             mend_stamp_is_ready(&heap->streams, span->waits.first, stream)) {
             first = span;
-            *run_bytes = bytes;
+            run_bytes = bytes;
         }
     }
     return first;
 }
 
-/* An allocation from the front cache, with the alignment that every block has. 0: the cache has no
- * such block, or the request is wrong. Nothing changed, and mend_heap_alloc decides. */
-__attribute__((always_inline)) static inline uint64_t
+/* An allocation from the front cache, with the alignment that every block has. NULL: the cache has
+ * no such block, or the request is wrong. Nothing changed, and mend_heap_alloc decides. */
+__attribute__((always_inline)) static inline const mend_span *
 mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -53,21 +52,19 @@ mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream ha
                                                             * computed again for each field */
     uint32_t stream = mend_users_known_stream(heap, handle);
     if (stream == MEND_STREAM_UNKNOWN) {
-        return 0;
+        return NULL;
     }
-    uint64_t run_bytes;
-    mend_span *span = mend_fast_first_fit(heap, &zone->cache, size_bytes, stream, &run_bytes);
+    mend_span *span = mend_fast_first_fit(heap, &zone->cache, size_bytes, stream);
     if (span == NULL || span->size_bytes != size_bytes ||
-        (span->first_at != zone->changes &&
-         !mend_cache_comes_first(heap, zone, span, run_bytes, stream))) {
-        return 0;
+        (span->first_at != zone->changes && !mend_cache_comes_first(heap, zone, span, stream))) {
+        return NULL;
     }
     /* If memory is short, a search spares empty chunks. The pressure does not change while the
      * cache is open, because only a thread that holds the grow lock reserves memory, gives it back
      * or updates the peaks. */
     if (heap->caching.keeps_empty_chunks && span->zone == MEND_ZONE_LARGE &&
         mend_fast_breaks_a_chunk(span)) {
-        return 0;
+        return NULL;
     }
     mend_cache_remove(&zone->cache, span);
     mend_layout_set_live(heap, zone, span, true);
@@ -76,27 +73,27 @@ mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream ha
     if (mend_events_has(&heap->events, MEND_EVENT_ALLOC)) {
         mend_events_alloc(heap, span, (mend_service){MEND_CAUSE_HIT, 0});
     }
-    return span->address;
+    return span;
 }
 
 /* ---- free ------------------------------------------------------------------------------------ */
 
-/* Whether the cache can take a freed block: it begins its future run, it is in the zone where its
- * size is searched for, and it is not in a frozen chunk. A cached neighbor on the right returns to
- * the runs first. */
+/* Whether the cache can take a freed block: it begins its future run, and is not in a frozen chunk.
+ * A cached neighbor on the right returns to the runs first. */
 static inline bool mend_fast_lies_well(mend_heap *heap, const mend_span *span)
 {
     assert(span->live);
     if (span->previous != NULL && !span->previous->live) {
         return false;
     }
-    if (span->next != NULL && span->next->cached) {
-        mend_cache_put_back(heap, span->next);
+    mend_span *next = span->next;
+    if (next != NULL && !next->live && next->run == NULL) { /* cached, or claimed */
+        if (!next->cached) {
+            return false;
+        }
+        mend_cache_put_back(heap, next);
     }
-    return (span->next == NULL || span->next->live || span->next->run != NULL) &&
-           (span->zone == MEND_ZONE_SMALL) ==
-               (span->requested_bytes <= heap->config.placement.small_request_bytes) &&
-           mend_layout_frozen_under(heap, span) == NULL;
+    return mend_layout_frozen_under(heap, span) == NULL;
 }
 
 /* Frees a block into the cache, if one stamp is enough to say when it is ready. False: the block is
@@ -105,8 +102,8 @@ static inline bool mend_fast_keep(mend_heap *heap, mend_zone *zone, mend_span *s
                                   uint32_t freed_on)
 {
     mend_cache *cache = &zone->cache;
-    if (heap->caching.closings > 0 || span->waits.others != NULL || span->is_exported ||
-        span->in_one_chunk || span->chunk->sleep_tag != 0 ||
+    if (span->waits.others != NULL || span->is_exported || span->in_one_chunk ||
+        span->in_other_zone || span->chunk->sleep_tag != 0 ||
         !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
         !mend_fast_lies_well(heap, span)) {
         return false;

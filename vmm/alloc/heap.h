@@ -100,7 +100,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
 /* Whether other streams are likely to request memory that one stream frees. */
 static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 {
-    return heap->frees.early_fences_left > 0 && mend_streams_are_several(&heap->streams);
+    return mend_streams_are_several(&heap->streams) && heap->frees.early_fences_left > 0;
 }
 
 /* Records a fence if enough bytes were freed on the stream. Calls the driver. */

@@ -52,11 +52,15 @@ static inline void *mend_pointer_map_find(const mend_pointer_map *map, uint64_t 
     if (map->capacity == 0) {
         return NULL;
     }
-    size_t at = mend_pointer_map_home(map, key);
-    while (map->entries[at].key != key && map->entries[at].key != 0) {
-        at = (at + 1) & (map->capacity - 1);
+    for (size_t at = mend_pointer_map_home(map, key);; at = (at + 1) & (map->capacity - 1)) {
+        const mend_pointer_entry *entry = &map->entries[at];
+        if (entry->key == key) {
+            return entry->value;
+        }
+        if (entry->key == 0) {
+            return NULL;
+        }
     }
-    return map->entries[at].value; /* the value of an empty entry is NULL */
 }
 
 void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key);

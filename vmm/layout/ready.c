@@ -144,6 +144,9 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone)
 {
     assert(cache == &heap->zones[zone].cache);
     assert(cache->count == cache->promised);
+    if (heap->caching.closings > 0) {
+        return false;
+    }
     if (cache->count == MEND_CACHE_SPANS) {
         mend_cache_flush(heap, zone);
     }
@@ -232,11 +235,11 @@ static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint3
 }
 
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
-                            uint64_t run_bytes, uint32_t stream)
+                            uint32_t stream)
 {
     assert(span->cached);
     assert(zone == &heap->zones[span->zone]);
-    assert(run_bytes == mend_cache_run_bytes(span));
+    const uint64_t run_bytes = mend_cache_run_bytes(span);
     const mend_run *behind = span->next != NULL ? span->next->run : NULL;
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, span->size_bytes);
     for (int looks = 0;

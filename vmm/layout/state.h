@@ -118,12 +118,13 @@ typedef struct mend_span {
     bool contents_dropped : 1; /* live: a sleep dropped contents, and no other one kept all of it */
     bool has_copy : 1;         /* live: it slept. Copies of its bytes on the host are its own */
     bool in_one_chunk : 1;     /* live: the block pins its one chunk */
+    bool in_other_zone : 1;    /* live: not in the zone where a search for its size begins */
+    bool is_exported : 1;      /* live: other processes can import the block, or the page */
     bool is_guarded : 1;       /* live: its guard is filled. Set by checks alone */
     bool is_in_order : 1;      /* passed through: it is of the driver's pool, in stream order */
     bool cached;               /* free, in the zone's front cache */
     bool of_graph_pool;        /* live: the block is of a graph pool. The oldest node of `waits` is
                                 * its mark */
-    bool is_exported;          /* live: other processes can import the block, or the page */
     uint8_t cache_index;       /* cached: index in the cache's list */
     float born;                /* live: blocks and pages allocated in the heap until then */
     uint16_t scope;            /* live: number of the scope it was allocated in (base/words.h) */

@@ -71,13 +71,13 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
         mend_process_ask_stack(size_bytes);
     }
     MEND_TRY(mend_pool_take(pool));
-    uint64_t address = order.capture == 0 && !asks_more
-                           ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream)
-                           : 0;
-    if (address == 0) {
+    const mend_span *span = order.capture == 0 && !asks_more
+                                ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream)
+                                : NULL;
+    if (span == NULL) {
         return alloc_by_all_means(pool, size_bytes, &usual, order, pointer);
     }
-    *pointer = (void *)(uintptr_t)address;
+    *pointer = (void *)(uintptr_t)span->address;
     return mend_pool_leave(pool, MEND_OK);
 }
 
