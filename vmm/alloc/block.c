@@ -460,6 +460,10 @@ __attribute__((noinline)) mend_result mend_heap_free_in_graph_pool(mend_heap *he
 {
     mend_span *span = mend_heap_find(heap, address);
     mend_block_users users;
+    if (order.stream == MEND_EVERY_STREAM) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "mend_free: MEND_EVERY_STREAM is for mend_graph_pool_begin");
+    }
     if (span != NULL && span->chunk == NULL) {
         return free_passed(heap, address, order);
     }

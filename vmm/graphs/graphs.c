@@ -98,8 +98,8 @@ mend_result mend_graph_pool_free(mend_graph_pool *graph_pool, void *pointer, men
         return MEND_OK;
     }
     mend_pool *pool = graph_pool->pool;
-    mend_order order;
-    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    mend_order order = {.stream = stream};
+    MEND_TRY(mend_pool_find_capture(pool, stream, &order.capture));
     MEND_TRY(mend_pool_take_to_free(pool));
     return mend_pool_leave(pool,
                            mend_heap_free_in_graph_pool(&pool->heap, (uint64_t)(uintptr_t)pointer,
@@ -114,8 +114,8 @@ mend_result mend_graph_pool_record_stream(mend_graph_pool *graph_pool, void *poi
                     "mend_graph_pool_record_stream: graph pool or pointer is NULL, or"
                     " MEND_NO_STREAM, or MEND_EVERY_STREAM");
     mend_pool *pool = graph_pool->pool;
-    mend_order order;
-    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    mend_order order = {.stream = stream};
+    MEND_TRY(mend_pool_find_capture(pool, stream, &order.capture));
     MEND_TRY(mend_pool_take(pool));
     return mend_pool_leave(pool, mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer,
                                                          order, graph_pool->number));

@@ -57,25 +57,31 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     return result;
 }
 
+/* Whether the calling thread asks more than a size. Asks for the block's stack: no lock is held. */
+__attribute__((noinline)) static bool asks_more(uint64_t size_bytes)
+{
+    const mend_thread_marks *own = mend_process_own_marks();
+    const bool asks = own->in_one_chunk || own->is_plain ||
+                      own->alignment_bytes > MEND_GRANULE_BYTES || own->sleep_tag != 0;
+    mend_process_ask_stack(size_bytes);
+    return asks;
+}
+
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
 {
     MEND_INVALID_IF(pool == NULL || pointer == NULL, "mend_alloc: pool or pointer is NULL");
     static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
-    mend_order order;
-    bool asks_more = false; /* than a size, in this thread */
-    MEND_TRY(mend_pool_find_order(pool, stream, &order));
-    if (mend_process_has_marks()) {
-        const mend_thread_marks *own = mend_process_own_marks();
-        asks_more = own->in_one_chunk || own->is_plain ||
-                    own->alignment_bytes > MEND_GRANULE_BYTES || own->sleep_tag != 0;
-        mend_process_ask_stack(size_bytes);
+    uint64_t capture;
+    MEND_TRY(mend_pool_find_capture(pool, stream, &capture));
+    if ((mend_process_has_marks() && asks_more(size_bytes)) || capture != 0) {
+        MEND_TRY(mend_pool_take(pool));
+        return alloc_by_all_means(pool, size_bytes, &usual, (mend_order){stream, capture}, pointer);
     }
     MEND_TRY(mend_pool_take(pool));
-    const mend_span *span = order.capture == 0 && !asks_more
-                                ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream)
-                                : NULL;
+    const mend_span *span = mend_heap_alloc_cached(&pool->heap, size_bytes, stream);
     if (span == NULL) {
-        return alloc_by_all_means(pool, size_bytes, &usual, order, pointer);
+        return alloc_by_all_means(pool, size_bytes, &usual, (mend_order){.stream = stream},
+                                  pointer);
     }
     *pointer = (void *)(uintptr_t)span->address;
     return mend_pool_leave(pool, MEND_OK);
@@ -117,14 +123,14 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
     MEND_INVALID_IF(pool == NULL || options == NULL || pointer == NULL,
                     "mend_alloc_with: pool, options or pointer is NULL");
     mend_terms terms;
-    mend_order order;
+    mend_order order = {.stream = stream};
     MEND_TRY(read_options(pool, stream, options, &terms));
     if (mend_is_power_of_two(terms.alignment_bytes) &&
         terms.alignment_bytes <= MEND_GRANULE_BYTES && terms.graph_pool == 0 && terms.tag == 0 &&
         terms.sleep_tag == 0 && terms.at == 0 && !terms.in_one_chunk && !terms.is_plain) {
         return mend_alloc(pool, size_bytes, stream, pointer); /* nothing but a size is asked for */
     }
-    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_find_capture(pool, stream, &order.capture));
     if (mend_process_has_marks()) {
         mend_process_ask_stack(size_bytes);
     }
@@ -173,15 +179,14 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
     if (pointer == NULL) {
         return MEND_OK;
     }
-    MEND_INVALID_IF(stream == MEND_EVERY_STREAM,
-                    "mend_free: MEND_EVERY_STREAM is for mend_graph_pool_begin");
-    mend_order order;
-    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    uint64_t capture;
+    MEND_TRY(mend_pool_find_capture(pool, stream, &capture));
+    const mend_order order = {stream, capture};
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
     if (pool->checks != NULL) {
-        return check_block(pool, false, (uint64_t)(uintptr_t)pointer, order);
+        return check_block(pool, false, address, order);
     }
     MEND_TRY(mend_pool_take_to_free(pool));
-    const uint64_t address = (uint64_t)(uintptr_t)pointer;
     mend_span *span = mend_pointer_map_find(&pool->heap.blocks, address);
     const mend_result result = mend_heap_free(&pool->heap, span, address, order);
     return result == MEND_OK ? mend_pool_leave(pool, MEND_OK)
@@ -234,8 +239,8 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
     MEND_INVALID_IF(pool == NULL || pointer == NULL, "mend_record_stream: pool or pointer is NULL");
     MEND_INVALID_IF(is_no_stream(stream),
                     "mend_record_stream: MEND_NO_STREAM or MEND_EVERY_STREAM");
-    mend_order order;
-    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    mend_order order = {.stream = stream};
+    MEND_TRY(mend_pool_find_capture(pool, stream, &order.capture));
     MEND_TRY(mend_pool_take(pool));
     const mend_result result =
         mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer, order, 0);

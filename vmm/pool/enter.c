@@ -88,7 +88,8 @@ mend_result mend_pool_refuse(mend_pool *pool)
 
 /* A context that was lost before is the failure of the call. If this result says that it is lost,
  * this call returns the driver's code, and the next call fails. */
-mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer)
+mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer,
+                                   uint64_t *capture)
 {
     const mend_status status = answer.status;
     assert(status != MEND_DRIVER_OK);
@@ -98,6 +99,7 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_ans
     const mend_result result = is_over ? MEND_OK : mend_pool_check_context(pool);
     mend_unlocking_remember(&pool->heap.unlocking, answer);
     mend_heap_unlock(&pool->heap);
+    *capture = 0;
     if (is_over || result != MEND_OK) {
         return result;
     }
@@ -123,7 +125,7 @@ mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture)
     }
     return answer.status == MEND_DRIVER_OK
                ? MEND_OK
-               : mend_pool_miss_capture(pool, MEND_STREAM_PER_THREAD, answer);
+               : mend_pool_miss_capture(pool, MEND_STREAM_PER_THREAD, answer, capture);
 }
 
 mend_result mend_pool_enter_all(mend_pool *pool)

@@ -43,9 +43,9 @@ mend_result mend_get_available(mend_pool *pool, mend_stream stream, mend_availab
 {
     MEND_INVALID_IF(pool == NULL || available == NULL,
                     "mend_get_available: pool or available is NULL");
-    mend_order order;
+    mend_order order = {.stream = stream};
     MEND_TRY(mend_pool_check_struct(available, "MEND_AVAILABLE_INIT"));
-    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_find_capture(pool, stream, &order.capture));
     MEND_TRY(mend_pool_enter_all(pool));
     mend_available all = MEND_AVAILABLE_INIT;
     mend_result result = mend_fallback_get_available(&pool->heap, order, &all);

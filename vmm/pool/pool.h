@@ -242,32 +242,33 @@ static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream 
 }
 
 /*
- * The order in which a call uses memory: of the stream, and of the capture that records its work.
- * Checks the process, and asks the driver without a lock, so that no other thread waits for the
- * answer. After the driver has shut down there is no capture. MEND_ERROR_FORKED,
- * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
+ * The capture that records the stream's work, or 0. Checks the process, and asks the driver without
+ * a lock, so that no other thread waits for the answer. After the driver has shut down there is no
+ * capture. MEND_ERROR_FORKED, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
  *
  * Out of line, the rare parts: the thread's own stream, of the pool's context, and a failed query
  * of the driver.
  */
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture);
-mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer);
-static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stream,
-                                               mend_order *order)
+mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer,
+                                   uint64_t *capture);
+static inline mend_result mend_pool_find_capture(mend_pool *pool, mend_stream stream,
+                                                 uint64_t *capture)
 {
-    *order = (mend_order){.stream = stream};
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK || !mend_pool_may_be_captured(pool, stream)) {
+        *capture = 0;
         return result;
     }
     if (MEND_IS_SPECIAL_STREAM(stream)) { /* the thread's own, so it is tested once */
-        return mend_pool_ask_own_capture(pool, &order->capture);
+        return mend_pool_ask_own_capture(pool, capture);
     }
     const mend_driver *driver = pool->driver;
-    mend_status status = driver->stream_get_capture(driver, stream, &order->capture);
+    mend_status status = driver->stream_get_capture(driver, stream, capture);
     return status == MEND_DRIVER_OK
                ? MEND_OK
-               : mend_pool_miss_capture(pool, stream, MEND_ANSWER(stream_get_capture, status));
+               : mend_pool_miss_capture(pool, stream, MEND_ANSWER(stream_get_capture, status),
+                                        capture);
 }
 
 /* Takes the `state` lock. The caller has checked the process. MEND_ERROR_DEVICE_LOST: the lock is

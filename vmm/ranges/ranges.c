@@ -208,8 +208,8 @@ static mend_result check_bytes(const char *call, mend_range *range, uint64_t off
  * them before, and decommits them behind all launches. */
 static mend_result check_capture(mend_pool *pool, const char *call, mend_stream stream)
 {
-    mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
+    mend_order order = {.stream = stream};
+    mend_result result = mend_pool_find_capture(pool, stream, &order.capture);
     return result == MEND_OK && order.capture != 0
                ? mend_fail(MEND_ERROR_CAPTURING,
                            "%s: the stream is being captured; commit pages before the capture, "

@@ -474,8 +474,8 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
     MEND_INVALID_IF(
         pool == NULL || pointer == NULL || stream == MEND_EVERY_STREAM,
         "mend_import_close: pool or pointer is NULL, or the stream is MEND_EVERY_STREAM");
-    mend_order order;
-    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    mend_order order = {.stream = stream};
+    MEND_TRY(mend_pool_find_capture(pool, stream, &order.capture));
     MEND_TRY(mend_pool_enter_all(pool));
     mend_imported key = {.address = (uint64_t)(uintptr_t)pointer};
     mend_tree_node *at =
