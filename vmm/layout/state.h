@@ -426,7 +426,7 @@ typedef struct mend_ranges {
 } mend_ranges;
 
 typedef struct mend_heap {
-    mend_mutex grow, state; /* see the top of this file */
+    mend_mutex state, grow; /* see the top of this file. `state` has the heap's own address */
 
     /* Constant after creation, except the limits (written under both locks). */
     mend_heap_config config;

@@ -330,6 +330,14 @@ bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp, ui
     return at < state->fence_count && state->fences[at].order <= order;
 }
 
+bool mend_stream_awaits(const mend_streams *streams, uint32_t stream, uint32_t other,
+                        uint64_t epoch)
+{
+    assert(stream < streams->count);
+    const mend_stream_state *state = &streams->items[stream];
+    return other < state->waited_capacity && epoch <= state->waited_epochs[other];
+}
+
 uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle)
 {
     uint32_t at = mend_slots_first(streams, handle);

@@ -316,19 +316,18 @@ static inline bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp
     return stamp.epoch <= streams->items[stamp.stream].passed_epoch;
 }
 
+/* Whether a wait of the stream for this epoch of another was queued before. */
+bool mend_stream_awaits(const mend_streams *streams, uint32_t stream, uint32_t other,
+                        uint64_t epoch);
+
 /* Whether `stream` may use the memory now: the stamp is its own, has passed, or is behind a wait
  * that was queued before. */
 static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp,
                                        uint32_t stream)
 {
-    if ((stamp.stream == stream && stream != MEND_STREAM_UNKNOWN) ||
-        mend_stamp_has_passed(streams, stamp)) {
-        return true;
-    }
-    assert(stream < streams->count);
-    const mend_stream_state *state = &streams->items[stream];
-    return stamp.stream < state->waited_capacity &&
-           stamp.epoch <= state->waited_epochs[stamp.stream];
+    const bool is_own = stamp.stream == stream && stream != MEND_STREAM_UNKNOWN;
+    return __builtin_expect(is_own, true) || mend_stamp_has_passed(streams, stamp) ||
+           mend_stream_awaits(streams, stream, stamp.stream, stamp.epoch);
 }
 
 /* Whether an event was recorded that covers the stamp. */
