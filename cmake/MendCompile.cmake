@@ -1,10 +1,12 @@
 # How everything of ours is compiled: one interface target that each library and program links.
 add_library(mend_compile INTERFACE)
 target_compile_definitions(mend_compile INTERFACE _GNU_SOURCE)
+# Libraries are bound as they are loaded, so a call needs no stub. Counters side by side are added
+# one by one: in vectors of two they take more instructions (bench/counts.py).
 target_compile_options(mend_compile INTERFACE
   -Wall -Wextra -Wconversion -Wshadow
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wvla>
-  -fvisibility=hidden -fno-common)
+  -fvisibility=hidden -fno-common -fno-plt -fno-tree-slp-vectorize)
 if(MEND_WERROR)
   target_compile_options(mend_compile INTERFACE -Werror)
 endif()
