@@ -144,11 +144,9 @@ mend_result mend_pass_check_order(mend_order order, const char *call);
 static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream handle)
 {
     mend_streams *streams = &heap->streams;
-    if (handle == streams->last_handle) {
-        return streams->last_found;
-    }
-    return mend_streams_handle_suffices(streams, handle) && !streams->serves_graph_pools
-               ? mend_streams_lookup_other(streams, handle, 0)
+    return handle == streams->last_handle ||
+                   (mend_streams_handle_suffices(streams, handle) && !streams->serves_graph_pools)
+               ? mend_streams_lookup(streams, handle, 0)
                : MEND_STREAM_UNKNOWN;
 }
 

@@ -275,11 +275,10 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_zone *of, mend_
 {
     mend_heap_counters *counters = &heap->counters;
     mend_zone_counters *zone = &of->counters;
-    const uint64_t size_bytes = span->size_bytes;
     assert(of == &heap->zones[span->zone]);
     assert(span->live);
     assert(requested_bytes > 0);
-    assert(requested_bytes <= size_bytes);
+    assert(requested_bytes <= span->size_bytes);
     span->requested_bytes = requested_bytes;
     span->stream = stream;
     span->tag = 0;
@@ -289,14 +288,14 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_zone *of, mend_
     zone->allocations++;
     zone->live_blocks++;
     span->born = (float)(int64_t)++counters->births;
-    zone->allocated_bytes += size_bytes;
+    zone->allocated_bytes += span->size_bytes;
     zone->allocated_requested_bytes += requested_bytes;
-    zone->live_bytes += size_bytes;
+    zone->live_bytes += span->size_bytes;
     zone->requested_bytes += requested_bytes;
     mend_raise_u64(&zone->peak_live_blocks, zone->live_blocks);
     mend_raise_u64(&zone->peak_live_bytes, zone->live_bytes);
     mend_raise_u64(&zone->peak_requested_bytes, zone->requested_bytes);
-    counters->live_bytes += size_bytes;
+    counters->live_bytes += span->size_bytes;
     mend_raise_u64(&counters->peak_live_blocks, MEND_HEAP_SUM(heap, live_blocks));
     mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
     mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
@@ -308,17 +307,15 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_zone *of, mend_
 static inline void mend_layout_count_free(mend_heap *heap, mend_zone *of, const mend_span *span)
 {
     mend_zone_counters *zone = &of->counters;
-    const uint64_t size_bytes = span->size_bytes;
-    const uint64_t requested_bytes = span->requested_bytes;
     assert(of == &heap->zones[span->zone]);
     assert(zone->live_blocks > 0);
-    assert(zone->live_bytes >= size_bytes);
-    assert(zone->requested_bytes >= requested_bytes);
+    assert(zone->live_bytes >= span->size_bytes);
+    assert(zone->requested_bytes >= span->requested_bytes);
     assert(heap->counters.live_bytes >= zone->live_bytes);
     zone->live_blocks--;
-    zone->live_bytes -= size_bytes;
-    zone->requested_bytes -= requested_bytes;
-    heap->counters.live_bytes -= size_bytes;
+    zone->live_bytes -= span->size_bytes;
+    zone->requested_bytes -= span->requested_bytes;
+    heap->counters.live_bytes -= span->size_bytes;
     if (span->scope != 0) {
         (void)mend_layout_tell_scope(heap, span, MEND_TOLD_UNMARKED);
     }
