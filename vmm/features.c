@@ -50,7 +50,7 @@ const mend_feature mend_features[MEND_FEATURES] = {
 #ifdef MEND_WITHOUT_OBSERVERS
     {.pool = refuse},
 #else
-    {.pool = mend_observers_hear, .statistics = mend_observers_count, .describe = mend_owners_tell},
+    {.pool = mend_observers_hear, .statistics = mend_observers_count, .describe = mend_explain},
 #endif
     {.pool = mend_checks_hear, .check = mend_checks_of_block},
 };

@@ -346,11 +346,6 @@ mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span 
  * MEND_ERROR_DEVICE_LOST. */
 mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back);
 
-/* Whether mend_compact would join enough for the request, once the GPU is done: `empty_bytes` of
- * empty chunks are there besides. Each compaction frees more than it needs, so their order does not
- * matter. No driver call. O(chunks + spans), a few times. */
-bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes);
-
 /* As mend_compact. */
 mend_result mend_fallback_compact(mend_heap *heap, const mend_compact_limits *limits,
                                   mend_compact_report *report);
@@ -387,6 +382,18 @@ uint64_t mend_report_graph_pool_bytes(const mend_heap *heap);
 
 /* Whether the request would be above the limit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
+
+/* Reasons why a request cannot use memory (MEND_BLOCKED_...): a wait would end it, or its chunk is
+ * pinned, and cannot move. */
+enum {
+    MEND_BLOCKED_BY_WORK = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT,
+    MEND_BLOCKED_BY_PINS = MEND_BLOCKED_BY_ANY + 1
+};
+
+/* Whether a request that ran out of memory would succeed without these reasons, with memory as for
+ * this stream. */
+bool mend_report_would_fit(const mend_heap *heap, const mend_request *request, uint32_t stream,
+                           unsigned holds);
 
 /* Notes the report as the failure, from heap->shortage and the heap. `is_captured`: a capture in
  * progress forbids waits. The caller holds both locks. No driver call. O(runs + chunks).

@@ -1,8 +1,7 @@
-/* Where the memory is: the report of an allocation that ran out of it, with its remedies, and an
- * estimate of what could be allocated now. */
+/* Where the memory is: the figures of an allocation that ran out of it, and an estimate of what
+ * could be allocated now. */
 #include "alloc/heap.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,10 +54,6 @@ uint64_t mend_report_graph_pool_bytes(const mend_heap *heap)
     return found.graph_pool_bytes;
 }
 
-/* One more reason why a request cannot use memory: its chunk is pinned, and cannot move. */
-enum { BLOCKED_BY_PINS = 8, WAITS = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT };
-static_assert((BLOCKED_BY_PINS & (WAITS | MEND_BLOCKED_BY_GRAPH_POOLS)) == 0, "a bit of its own");
-
 /* Bytes of a run's empty chunks that the request could use, apart from `holds`. */
 static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *request,
                                const mend_run *run, unsigned holds)
@@ -68,7 +63,8 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, run->address);
     for (; chunk != NULL && chunk->address < mend_run_end(run); chunk = mend_chunk_next(chunk)) {
         const bool is_pinned = mend_chunk_is_kept_by_pins(chunk);
-        bool is_usable = mend_chunk_is_empty(chunk) || (is_pinned && (holds & BLOCKED_BY_PINS));
+        bool is_usable =
+            mend_chunk_is_empty(chunk) || (is_pinned && (holds & MEND_BLOCKED_BY_PINS));
         uint64_t end = chunk->address + chunk->size_bytes;
         while (is_usable && mend_span_end(span) <= chunk->address) {
             span = span->next;
@@ -170,114 +166,6 @@ static const mend_span *emptiest_owner(const mend_heap *heap, uint64_t *free_mos
     return span;
 }
 
-/* ---- the message ----------------------------------------------------------------------------- */
-
-typedef struct sentence {
-    char text[MEND_MESSAGE_BYTES];
-    size_t used;
-} sentence;
-
-__attribute__((format(printf, 2, 3))) static void add(sentence *s, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int written = vsnprintf(s->text + s->used, sizeof(s->text) - s->used, format, arguments);
-    va_end(arguments);
-    s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
-}
-
-/* Parts, which begin with a capital letter, are joined by semicolons. */
-static void join(sentence *s, const char *part)
-{
-    const bool is_first = s->used == 0;
-    add(s, "%s%c%s", is_first ? "" : "; ", is_first ? part[0] : part[0] | 0x20, part + 1);
-}
-
-/* Adds `before`, the amount and `behind`, if the amount is not 0. */
-static bool add_amount(sentence *s, const char *before, uint64_t bytes, const char *behind)
-{
-    if (bytes > 0) {
-        add(s, "%s%s%s", before, mend_words_amount(bytes).text, behind);
-    }
-    return bytes > 0;
-}
-
-/* The figures of the pool, as parts of one sentence. */
-static void add_pool(sentence *s, const mend_oom_report *f)
-{
-    bool is_above = f->reserved_bytes > f->limit_bytes;
-    add(s, "; the limit is %s", mend_words_amount(f->limit_bytes).text);
-    add_amount(s, ", the pool holds ", is_above ? f->reserved_bytes - f->limit_bytes : 0,
-               " more than that");
-    add_amount(s, ", in use ", f->live_bytes, "");
-    const char *of_it = " (";
-    if (add_amount(s, ", free ", f->free_empty_bytes + f->free_partial_bytes, "")) {
-        of_it = add_amount(s, of_it, f->free_partial_bytes - f->pinned_bytes, " beside live blocks")
-                    ? ", "
-                    : of_it;
-        of_it = add_amount(s, of_it, f->pinned_bytes, " pinned") ? ", " : of_it;
-        of_it = add_amount(s, of_it, f->waiting_stream_bytes, " in use by the GPU") ? ", " : of_it;
-        of_it = add_amount(s, of_it, f->waiting_context_bytes, " freed without a stream") ? ", "
-                                                                                          : of_it;
-        of_it = add_amount(s, of_it, f->graph_pool_bytes, " held for graphs") ? ", " : of_it;
-        add(s, "%s", of_it[0] == ',' ? ")" : "");
-    }
-}
-
-/* Remedies, in one sentence: not freeing, for a request above the limit. */
-static void add_advice(sentence *s, const mend_oom_report *f, const char *advice)
-{
-    const bool is_above =
-        f->requested_bytes > f->limit_bytes && f->reserved_bytes <= f->limit_bytes;
-    sentence all = {.used = 0};
-    if (f->sufficient_limit_bytes > 0) {
-        add(&all, "Raise the limit to %s or more%s",
-            mend_words_amount_above(f->sufficient_limit_bytes).text,
-            is_above ? "" : ", or free memory");
-    }
-    if (advice[0] != '\0') {
-        join(&all, advice);
-    }
-    if (f->fitting_bytes > 0) {
-        add_amount(&all, all.used > 0 ? "; a request of " : "A request of ", f->fitting_bytes,
-                   " would fit");
-    }
-    if (all.used > 0) {
-        add(s, " %s.", all.text);
-    }
-}
-
-/* Notes the out-of-memory report as the failure, with a message that is never cut off: numbers,
- * remedies, owners, in three sentences at most. `advice` follows the limit that would help. It may
- * be "". The owners are cut off before the rest is. MEND_ERROR_OUT_OF_MEMORY. */
-static mend_result fail(const mend_heap *heap, const mend_oom_report *f, const char *advice,
-                        const mend_pages *pages)
-{
-    mend_owner owners[MEND_OWNERS_TOLD] = {0};
-    sentence s = {.used = 0};
-    add(&s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
-    if (pages != NULL) {
-        add(&s, " in the range 0x%llx", (unsigned long long)pages->address);
-        if (pages->other_ranges > 0) {
-            add(&s, " and %zu more", pages->other_ranges);
-        }
-    }
-    add_pool(&s, f);
-    add(&s, "; the GPU has %s, of which %s is free", mend_words_amount(f->device_bytes).text,
-        mend_words_amount(f->device_free_bytes).text);
-    add_amount(&s, " and ", f->device_others_bytes, " held by other pools and processes");
-    add_amount(&s, " and ", f->device_kept_bytes, " kept free (min_free_bytes)");
-    add(&s, ".");
-    add_advice(&s, f, advice);
-    MEND_FEATURES_CALL(describe, heap, owners, s.text + s.used, sizeof(s.text) - s.used);
-    mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
-    mend_thread_error *failure = mend_process_failure();
-    failure->oom_report = *f;
-    failure->oom_report.struct_size = sizeof(*f);
-    memcpy(failure->owners, owners, sizeof(failure->owners));
-    return result;
-}
-
 /* ---- what would help ------------------------------------------------------------------------- */
 
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
@@ -318,13 +206,16 @@ static uint64_t room_of(const mend_heap *heap, const mend_request *request,
 /* About the largest request like `asking`. With `waits` also memory that waits for work. */
 static uint64_t room_bytes_for(const mend_heap *heap, const mend_request *asking, bool waits)
 {
-    const mend_usable usable = look_past(heap, asking, waits ? WAITS : 0);
+    const mend_usable usable = look_past(heap, asking, waits ? MEND_BLOCKED_BY_WORK : 0);
     return asking->creates_nothing ? usable.longest_bytes : room_of(heap, asking, &usable);
 }
 
-/* Whether the request would succeed with so much to use. */
-static bool would_fit(const mend_heap *heap, const mend_request *request, mend_usable usable)
+bool mend_report_would_fit(const mend_heap *heap, const mend_request *request, uint32_t stream,
+                           unsigned holds)
 {
+    mend_request later = *request;
+    later.stream = stream;
+    const mend_usable usable = look_past(heap, &later, holds);
     return room_of(heap, request, &usable) >= request->size_bytes;
 }
 
@@ -336,125 +227,21 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
     if (heap->shortage.refused_bytes > 0) {
         return 0;
     }
-    const uint64_t empty_bytes = would_fit(heap, request, *as_is) ? 0 : as_is->empty_bytes;
+    const bool would_fit = room_of(heap, request, as_is) >= request->size_bytes;
+    const uint64_t empty_bytes = would_fit ? 0 : as_is->empty_bytes;
     const uint64_t size_bytes = mend_align_up(request->size_bytes, heap->device.granularity_bytes);
     const uint64_t limit_bytes = heap->chunks.reserved_bytes - empty_bytes + size_bytes;
     const bool is_possible = size_bytes <= heap->shortage.device_free_bytes + empty_bytes;
     return is_possible ? limit_bytes : 0;
 }
 
-/* Causes that the program can undo, the safest first. Graph pools, captures outside of graph pools,
- * or both reserve memory for graphs. */
-enum { KEEPERS = 3 };
-static const struct remedy {
-    unsigned holds;
-    const char *sentences[KEEPERS];
-} remedies[] = {
-    {BLOCKED_BY_PINS,
-     {"Undoing pins (mend_unpin) would help: free memory that is pinned cannot move"}},
-    {WAITS, {"Ending the capture in progress would help: then the pool can wait for freed memory"}},
-    {MEND_BLOCKED_BY_GRAPH_POOLS,
-     {"Releasing graph pools whose graphs are no longer launched would help",
-      "Destroying graphs that are no longer launched would help",
-      "Releasing graph pools whose graphs are no longer launched would help, and destroying such "
-      "graphs"}},
-    {WAITS | MEND_BLOCKED_BY_GRAPH_POOLS,
-     {"Ending the capture in progress and releasing graph pools would help",
-      "Ending the capture in progress and destroying its graph would help",
-      "Ending the capture in progress, releasing graph pools and destroying graphs would help"}},
-};
-enum { REMEDIES = sizeof(remedies) / sizeof(remedies[0]) };
-
-/* Each remedy that is enough alone, and that the program can do now: while a capture is in progress
- * its memory may be reserved for graphs, and no mapping is undone for a range. Of both together
- * only if neither is. A request in a capture counts as one from outside after its end: memory that
- * it freed is then reserved for the graph. */
-static void remedies_in_words(const mend_heap *heap, const mend_request *request, bool is_captured,
-                              sentence *s)
-{
-    const uint32_t captures = heap->graph_pools.capture_count;
-    unsigned helped = 0;
-    mend_request later = *request;
-    if ((request->graph_pool & MEND_GRAPH_POOL_OF_CAPTURE) != 0) {
-        later.stream = MEND_STREAM_UNKNOWN;
-    }
-    for (int i = 0; i < REMEDIES; i++) {
-        const unsigned holds = remedies[i].holds;
-        const bool is_open = (holds & helped) == 0 &&
-                             (is_captured ? holds != MEND_BLOCKED_BY_GRAPH_POOLS &&
-                                                (holds != BLOCKED_BY_PINS || request->pages == NULL)
-                                          : (holds & WAITS) == 0);
-        if (is_open && would_fit(heap, request, look_past(heap, &later, holds))) {
-            const bool has_graphs = (holds & MEND_BLOCKED_BY_GRAPH_POOLS) != 0 && captures > 0;
-            const int keeper = has_graphs ? 1 + (heap->graph_pools.count > captures) : 0;
-            helped |= holds;
-            join(s, remedies[i].sentences[keeper]);
-        }
-    }
-}
-
-/* If the driver refuses memory that it counts as free, the user can say so before by the limit. */
-static void add_quota(const mend_heap *heap, sentence *s)
-{
-    const uint64_t held_bytes = heap->effective_limit.is_refused ? heap->effective_limit.bytes
-                                                                 : heap->chunks.reserved_bytes;
-    const uint64_t held_mib = held_bytes / MEND_MIB;
-    add(s,
-        "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi): raise the "
-        "quota, or free memory");
-    if (held_mib > 0) {
-        add(s, ", or set MEND_CONF=limit:%lluMiB", (unsigned long long)held_mib);
-    }
-}
-
-/* The remark if neither a limit nor a remedy helps. NULL: enough is free. */
-static const char *last_words(const mend_heap *heap, const mend_request *request)
-{
-    if (request->size_bytes > heap->device.total_bytes) {
-        return "The GPU is smaller than the request";
-    }
-    if (heap->shortage.refused_bytes > 0) {
-        if (heap->chunks.importers_bytes > 0) {
-            return "Importers may hold memory that this pool exported and released, until they "
-                   "close it or end (importers_bytes)";
-        }
-        return "Other pools or processes hold memory of the GPU, or it is withheld from this pool "
-               "(min_free_bytes, "
-               "shared_limit_file, MPS): stop them, allow more, or free memory here";
-    }
-    if (request->size_bytes > heap->config.limit_bytes) {
-        return "The request is above the limit, and the GPU has no memory left to raise it";
-    }
-    if (mend_report_is_hopeless(heap, request)) {
-        return "Free blocks: no setting would help";
-    }
-    return NULL;
-}
-
-/* Enough is free, and live blocks keep some of it in place. */
-static void add_beside(mend_heap *heap, const mend_request *request, bool is_captured,
-                       const mend_usable *usable, sentence *s)
-{
-    const uint64_t there_bytes = joined_bytes(heap, request, usable);
-    if (there_bytes > 0 && there_bytes < request->size_bytes) {
-        add(s, "Free %s more in whole chunks",
-            mend_words_amount_above(request->size_bytes - there_bytes).text);
-    } else {
-        add(s, "Free some of the live blocks that the free memory is beside");
-    }
-    if (!is_captured && mend_compact_would_serve(heap, request, usable->empty_bytes)) {
-        add(s, ", or let mend_compact join the free memory beside live blocks at a safe point");
-    }
-}
-
 /* ---- the report ------------------------------------------------------------------------------ */
 
-mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
-                                      bool is_captured)
+/* The figures of a request that fails, which could use so much memory as it is, and after waits. */
+static mend_oom_report figures_of(const mend_heap *heap, const mend_request *request,
+                                  const mend_usable *as_is, const mend_usable *usable)
 {
     const uint64_t empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
-    const mend_usable as_is = look(heap, request, is_captured);
-    const mend_usable usable = is_captured ? as_is : look_past(heap, request, WAITS);
     const uint64_t kept_bytes =
         mend_min_u64(heap->config.others != NULL ? heap->config.others->kept_bytes : 0,
                      heap->shortage.others_bytes);
@@ -462,13 +249,14 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
                                 : request->in_one_chunk ? heap->device.granularity_bytes
                                                         : MEND_GRANULE_BYTES;
     const uint64_t fitting_bytes = mend_align_down(
-        mend_min_u64(room_of(heap, request, &usable), request->size_bytes - MEND_GRANULE_BYTES),
+        mend_min_u64(room_of(heap, request, usable), request->size_bytes - MEND_GRANULE_BYTES),
         step_bytes);
-    mend_oom_report oom_report = {
+    mend_oom_report figures = {
+        .struct_size = sizeof(figures),
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),
         .limit_bytes = heap->config.limit_bytes,
-        .sufficient_limit_bytes = sufficient_limit_bytes(heap, request, &as_is),
+        .sufficient_limit_bytes = sufficient_limit_bytes(heap, request, as_is),
         .reserved_bytes = heap->chunks.reserved_bytes,
         .live_bytes = mend_heap_awake_bytes(heap),
         .free_empty_bytes = empty_bytes,
@@ -480,24 +268,46 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         .device_kept_bytes = kept_bytes,
         .pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks),
     };
-    count_holds(heap, request->stream, &oom_report);
-    const mend_span *owner = emptiest_owner(heap, &oom_report.emptiest_bytes);
+    count_holds(heap, request->stream, &figures);
+    const mend_span *owner = emptiest_owner(heap, &figures.emptiest_bytes);
     if (owner != NULL) {
-        oom_report.owner_address = owner->address;
-        oom_report.owner_bytes = owner->size_bytes;
+        figures.owner_address = owner->address;
+        figures.owner_bytes = owner->size_bytes;
     }
-    sentence advice = {.text = ""};
-    remedies_in_words(heap, request, is_captured, &advice);
-    if (advice.used == 0 && heap->shortage.refused_bytes > 0 &&
-        heap->shortage.refused_bytes <= heap->shortage.device_free_bytes) {
-        add_quota(heap, &advice);
-    }
-    const bool is_advised = advice.used > 0 || oom_report.sufficient_limit_bytes > 0;
-    const char *last = is_advised ? "" : last_words(heap, request);
-    if (last == NULL) {
-        add_beside(heap, request, is_captured, &usable, &advice);
-    }
-    return fail(heap, &oom_report, is_advised || last == NULL ? advice.text : last, request->pages);
+    return figures;
+}
+
+mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
+                                      bool is_captured)
+{
+    const mend_usable as_is = look(heap, request, is_captured);
+    const mend_usable usable = is_captured ? as_is : look_past(heap, request, MEND_BLOCKED_BY_WORK);
+    const mend_oom_report figures = figures_of(heap, request, &as_is, &usable);
+    const mend_unserved unserved = {
+        .request = request,
+        .figures = &figures,
+        .is_captured = is_captured,
+        .refused_bytes = heap->shortage.refused_bytes,
+        .most_bytes = heap->effective_limit.is_refused ? heap->effective_limit.bytes
+                                                       : heap->chunks.reserved_bytes,
+        .empty_bytes = usable.empty_bytes,
+        .joined_bytes = joined_bytes(heap, request, &usable),
+        .graph_pools = heap->graph_pools.count - heap->graph_pools.capture_count,
+        .captures = heap->graph_pools.capture_count,
+    };
+    mend_owner owners[MEND_OWNERS_TOLD] = {0};
+    char text[MEND_MESSAGE_BYTES];
+    snprintf(
+        text, sizeof(text), "out of memory: %s requested; the limit is %s, in use %s, reserved %s",
+        mend_words_amount(figures.requested_bytes).text,
+        mend_words_amount(figures.limit_bytes).text, mend_words_amount(figures.live_bytes).text,
+        mend_words_amount(figures.reserved_bytes).text);
+    MEND_FEATURES_CALL(describe, heap, &unserved, owners, text, sizeof(text));
+    const mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", text);
+    mend_thread_error *failure = mend_process_failure();
+    failure->oom_report = figures;
+    memcpy(failure->owners, owners, sizeof(failure->owners));
+    return result;
 }
 
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request)

@@ -167,39 +167,6 @@ mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_b
     return MEND_OK;
 }
 
-bool mend_compact_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes)
-{
-    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
-    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    const uint64_t least_bytes = request->in_one_chunk ? request->size_bytes : 0;
-    const uint64_t most_bytes =
-        request->pages != NULL ? request->pages->largest_page_bytes : UINT64_MAX;
-    if (request->graph_pool != 0 || heap->chunks.missing_count > 0 ||
-        limit_bytes < reserved_bytes) {
-        return false;
-    }
-    const uint64_t now_bytes =
-        empty_bytes + mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
-    uint64_t gained_bytes = 0;
-    uint64_t before_bytes;
-    do {
-        before_bytes = gained_bytes;
-        gained_bytes = 0; /* of all compactions that fit into so much free memory */
-        MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
-            mend_compact_size size = {0};
-            /* One of another size is released and created again, but not if others may still hold
-             * it. */
-            if (((chunk->size_bytes >= least_bytes && chunk->size_bytes <= most_bytes) ||
-                 !chunk->memory.was_exported) &&
-                mend_victims_may_gain(heap, chunk, MEND_BLOCKED_BY_GRAPH_POOLS)) {
-                mend_victims_measure(heap, chunk, NULL, &size);
-            }
-            gained_bytes += size.used_bytes <= now_bytes + before_bytes ? size.gained_bytes : 0;
-        }
-    } while (gained_bytes > before_bytes && now_bytes + gained_bytes < request->size_bytes);
-    return now_bytes + gained_bytes >= request->size_bytes;
-}
-
 /* One compaction: of the candidate that copies least for each gained byte. At most `need_bytes` of
  * the gain count. *compacted is false if no candidate is left within the limits. */
 static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)

@@ -15,6 +15,19 @@ typedef struct mend_ending {
     mend_answer first;    /* the first refusal of another call, or OK */
 } mend_ending;
 
+/* A request that ran out of memory, as a failure is explained. */
+typedef struct mend_unserved {
+    const mend_request *request;
+    const mend_oom_report *figures;
+    bool is_captured; /* a capture in progress forbids waits */
+    uint64_t
+        refused_bytes;     /* by the driver, which has too little memory. 0: the limit forbids it */
+    uint64_t most_bytes;   /* that the driver gives the pool, if it refused more */
+    uint64_t empty_bytes;  /* of empty chunks that the request could use */
+    uint64_t joined_bytes; /* of these, with new ones */
+    uint32_t graph_pools, captures;
+} mend_unserved;
+
 /* The moments of a pool, in this order. */
 typedef enum mend_moment {
     MEND_POOL_IS_MADE, /* soon: the driver is not called yet, and there is no pool: NULL */
@@ -53,10 +66,11 @@ typedef struct mend_feature {
     /* A block or page that has a mark (is_exported) is not live any more. Under `state`. */
     void (*block_ends)(mend_heap *heap, const mend_span *span);
 
-    /* Writes the owners of memory, as sentences that begin with a space, up to the end of the text.
-     * Also the largest of them, with a suspected leak as the last. Under `state`. */
-    void (*describe)(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
-                     size_t text_bytes);
+    /* Explains in place of a plain sentence why a request ran out of memory, or if there is none
+     * (NULL) what is left at the end. Also writes the largest owners of memory, with a suspected
+     * leak as the last. Under `state`, for a request under both locks. */
+    void (*describe)(mend_heap *heap, const mend_unserved *unserved,
+                     mend_owner owners[MEND_OWNERS_TOLD], char *text, size_t text_bytes);
 
     /* Adds its statistics to the core's. Under `state`. */
     void (*statistics)(const mend_heap *heap, mend_stats *stats);

@@ -1,6 +1,7 @@
 /* Creation and destruction of a pool, and its configuration. */
 #include "pool/pool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@
 #define NS_OF_MS             UINT64_C(1000000)
 
 #define LEAST_GUARD_BYTES    16
+
+enum { REMAINS_BYTES = 896 };
 
 /* Bytes. Memory of the driver's own has no page. Small ones round little. */
 #define PASSED_PAGE_BYTES (64 * MEND_KIB)
@@ -347,9 +350,14 @@ mend_result mend_pool_destroy(mend_pool *pool)
     bool collects = pool->background.runs;
     mend_background_thread_stop(pool);
     mend_process_leave(&mend_process_pools, &pool->member);
-    char remains[MEND_REMAINS_BYTES];
+    mend_owner owners[MEND_OWNERS_TOLD] = {0};
+    char remains[REMAINS_BYTES] = "";
     mend_heap_lock(&pool->heap);
-    bool has_blocks = mend_observe_remains(&pool->heap, remains);
+    const uint64_t blocks = MEND_HEAP_SUM(&pool->heap, live_blocks);
+    if (blocks > 0) {
+        snprintf(remains, sizeof(remains), "%llu live blocks", (unsigned long long)blocks);
+    }
+    MEND_FEATURES_CALL(describe, &pool->heap, NULL, owners, remains, sizeof(remains));
     mend_heap_unlock(&pool->heap);
     const mend_result damage = tell(pool, MEND_POOL_IS_LEFT, NULL);
     const mend_thread_error found = *mend_process_failure();
@@ -376,7 +384,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
         *mend_process_failure() = found;
         result = mend_publish(damage);
     }
-    if (has_blocks) {
+    if (remains[0] != '\0') {
         mend_warn("the pool on device %d was destroyed with %s", pool->device, remains);
     }
     pool->generation = 0;

@@ -1,8 +1,7 @@
-/* The calls about memory in total: limits, releases, available memory, compaction, statistics, and
- * what is left at the end. Figures need `state` alone, all others both locks. */
+/* The calls about memory in total: limits, releases, available memory, compaction, statistics.
+ * Figures need `state` alone, all others both locks. */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -270,66 +269,6 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
     mend_layout_note_peaks(&pool->heap, true);
     mend_heap_unlock(&pool->heap);
     return MEND_OK;
-}
-
-/* ---- what is left when a pool ends ----------------------------------------------------------- */
-
-enum { SHOWN = 3 };
-
-/* Inserts the span if it is one of the largest. The smallest of the list drops out. */
-static void keep(const mend_span *largest[SHOWN], const mend_span *span)
-{
-    for (int i = 0; i < SHOWN; i++) {
-        if (largest[i] == NULL || span->size_bytes > largest[i]->size_bytes) {
-            const mend_span *smaller = largest[i];
-            largest[i] = span;
-            span = smaller;
-            if (span == NULL) {
-                return;
-            }
-        }
-    }
-}
-
-bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
-{
-    mend_stats stats = {0};
-    MEND_FEATURES_CALL(statistics, heap, &stats);
-    const uint64_t ranges = stats.ranges;
-    const uint64_t count = MEND_HEAP_SUM(heap, live_blocks);
-    const mend_zone *zones = heap->zones;
-    const mend_span *largest[SHOWN] = {NULL};
-    int used = 0;
-    line[0] = '\0';
-    if (ranges > 0) {
-        used = snprintf(line, MEND_REMAINS_BYTES, "%llu ranges, %s committed",
-                        (unsigned long long)ranges,
-                        mend_words_amount(zones[MEND_ZONE_RANGE].counters.live_bytes).text);
-    }
-    if (count == 0) {
-        return used > 0;
-    }
-    for (size_t i = 0; i < heap->blocks.capacity; i++) {
-        const mend_span *span = heap->blocks.entries[i].value;
-        if (span != NULL && span->live) {
-            keep(largest, span);
-        }
-    }
-    used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used,
-                     "%s%llu block%s alive, %s; the largest:", used > 0 ? ", and " : "",
-                     (unsigned long long)count, count == 1 ? "" : "s",
-                     mend_words_amount(zones[MEND_ZONE_SMALL].counters.live_bytes +
-                                       zones[MEND_ZONE_LARGE].counters.live_bytes)
-                         .text);
-    for (int i = 0; i < SHOWN && largest[i] != NULL; i++) {
-        used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "%s 0x%llx (%s)",
-                         i > 0 ? "," : "", (unsigned long long)largest[i]->address,
-                         mend_words_amount(largest[i]->size_bytes).text);
-    }
-    used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, ".");
-    mend_owner owners[MEND_OWNERS_TOLD] = {0};
-    MEND_FEATURES_CALL(describe, heap, owners, line + used, MEND_REMAINS_BYTES - (size_t)used);
-    return true;
 }
 
 /* ---- memory for others ----------------------------------------------------------------------- */

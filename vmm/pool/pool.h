@@ -174,13 +174,6 @@ mend_result mend_background_thread_start(mend_pool *pool);
  * lock. */
 void mend_background_thread_stop(mend_pool *pool);
 
-enum { MEND_REMAINS_BYTES = 896 };
-
-/* Writes the number of ranges and their committed bytes. Then the number of live blocks, their
- * bytes, the three largest, the three largest owners, and a suspected leak. False, and "": there is
- * none of both. The caller holds `state`. O(n). */
-bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
-
 /* Fills every field except struct_size. No driver call. The caller holds `state`. O(1), but while a
  * driver refuses to map blocks again, and while there are graph pools. */
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats);

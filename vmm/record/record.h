@@ -161,7 +161,7 @@ enum { MEND_SPANS_OF_A_STEP = 2048 };
 bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
                       mend_owner *suspect, size_t *total);
 
-/* The hook of the table: the three largest, and the suspect, with these sentences: " Possible leak:
+/* The three largest, and the suspect, with these sentences: " Possible leak:
  * step/cache +1.20 GiB. Largest owners: step/forward (3.20 GiB in 12 blocks, up to 340 allocations
  * old), ...". */
 void mend_owners_tell(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
@@ -188,6 +188,12 @@ enum {
  * means: at least half of the steps go up, it never falls by more than a quarter of the growth, and
  * each half has a quarter. A late begin is an unfinished step. */
 uint64_t mend_growth_judge(const uint64_t least_bytes[MEND_GROWTH_STRETCHES], uint64_t peak_bytes);
+
+/* ---- explain.c ------------------------------------------------------------------------------- */
+
+/* The hook of the table. */
+void mend_explain(mend_heap *heap, const mend_unserved *unserved,
+                  mend_owner owners[MEND_OWNERS_TOLD], char *text, size_t text_bytes);
 
 /* ---- recorder.c ------------------------------------------------------------------------------ */
 
