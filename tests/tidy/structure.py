@@ -263,7 +263,7 @@ class Part:
 
 PARTS = {
     # The owner alone.
-    "allowed": Part("mend_allowed", "map", ["alloc"]),
+    "allowed": Part("mend_allowed", "map", ["graphs"]),
     "effective_limit": Part("mend_effective_limit", "map", ["plan", "alloc"]),
     "budget": Part("mend_budget", "plan"),
     "caching": Part("mend_caching", "layout", ["plan", "alloc"]),

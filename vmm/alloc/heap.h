@@ -237,12 +237,6 @@ void mend_graph_pool_drop(mend_heap *heap, mend_graph_pool *graph_pool);
  * with this handle was forgotten. */
 void mend_graph_pool_watch_again(mend_heap *heap, mend_stream stream);
 
-/* Releases the graph pool's memory, which is idle after the work queued so far on `stream`
- * (MEND_NO_STREAM: after a wait for the context). The caller then drops the graph pool. Under both
- * locks. Calls the driver. MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY: the graph pool stays. */
-mend_result mend_graph_pool_leave(mend_heap *heap, mend_graph_pool *graph_pool, mend_stream stream);
-
 /* Releases the graph pools whose graphs have ended. Does not call the driver. */
 void mend_capture_graph_pools_collect_all(mend_heap *heap);
 static inline void mend_capture_graph_pools_collect(mend_heap *heap)

@@ -208,57 +208,6 @@ void mend_graph_pool_set_begun(mend_heap *heap, mend_graph_pool *graph_pool, men
     }
 }
 
-/* Only a wait for the context, and for the contexts of other devices whose streams used the memory,
- * makes it idle. A stream that was met in its capture may be of any device that may access the
- * memory: from now on waits cover all of those. */
-static mend_result close_on_none(mend_heap *heap, const mend_graph_pool *graph_pool)
-{
-    bool is_unidentified = false;
-    mend_status status = MEND_DRIVER_OK;
-    mend_driver_scope scope;
-    MEND_SLOTS_EACH(i, &heap->streams, graph_pool->number) {
-        is_unidentified |= heap->streams.items[i].id == 0;
-    }
-    if (!is_unidentified) {
-        return MEND_OK;
-    }
-    MEND_TRY(mend_driver_scope_open(heap, &scope));
-    for (int i = 0; i < heap->allowed.count && status == MEND_DRIVER_OK; i++) {
-        const int device = heap->allowed.devices[i];
-        if (device != heap->config.device) {
-            status = mend_foreign_admit_device(&heap->streams, device);
-        }
-    }
-    mend_driver_scope_close(heap, &scope);
-    return mend_streams_driver_result(&heap->streams, MEND_CALL_device_open, status);
-}
-
-mend_result mend_graph_pool_leave(mend_heap *heap, mend_graph_pool *graph_pool, mend_stream stream)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
-    assert(!graph_pool->is_begun);
-    mend_streams *streams = &heap->streams;
-    MEND_TRY(mend_streams_keep_captured(streams, graph_pool->number));
-    MEND_SLOTS_EACH(i, streams, graph_pool->number) {
-        mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
-    }
-    if (stream == MEND_NO_STREAM) {
-        MEND_TRY(close_on_none(heap, graph_pool));
-    } else { /* records events on it, which is behind the last launch, for all use of the memory */
-        uint32_t recorder;
-        mend_driver_scope scope;
-        MEND_TRY(mend_users_find_stream(heap, stream, 0, &recorder));
-        MEND_TRY(mend_driver_scope_open(heap, &scope));
-        const mend_result result =
-            mend_streams_close_graph_pool(streams, graph_pool->number, recorder);
-        mend_driver_scope_close(heap, &scope);
-        MEND_TRY(result);
-    }
-    mend_streams_release_graph_pool(&heap->streams, graph_pool->number);
-    return MEND_OK;
-}
-
 void mend_graph_pool_drop(mend_heap *heap, mend_graph_pool *graph_pool)
 {
     assert(mend_mutex_is_held(&heap->state));

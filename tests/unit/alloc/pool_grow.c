@@ -81,7 +81,7 @@ GROW_TEST(pool_grow, a_graph_pool_may_go_while_a_request_waits_its_turn)
     pthread_t thread = begin_in_line(r);
     EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
     mend_heap_lock(heap);
-    EXPECT_RESULT(MEND_OK, mend_graph_pool_leave(heap, graph_pool, MEND_NO_STREAM));
+    mend_streams_release_graph_pool(&heap->streams, graph_pool->number);
     mend_graph_pool_drop(heap, graph_pool);
     mend_heap_unlock(heap);
     mend_mutex_unlock(&heap->grow);
