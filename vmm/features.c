@@ -2,6 +2,7 @@
 #include "layout/feature.h"
 
 #include "check/check.h"
+#include "collect/collect.h"
 #include "quota/quota.h"
 #include "ranges/ranges.h"
 #include "share/share.h"
@@ -33,7 +34,8 @@ const mend_feature mend_features[MEND_FEATURES] = {
      .retry = mend_ranges_retry,
      .retries = DEFERRED(RANGE),
      .statistics = mend_ranges_statistics},
-    {.init = mend_share_init,
+    {.pool = mend_peers_hear,
+     .init = mend_share_init,
      .give_back = mend_share_give_back,
      .clear = mend_share_clear,
      .retry = mend_imports_retry,
@@ -52,5 +54,6 @@ const mend_feature mend_features[MEND_FEATURES] = {
 #else
     {.pool = mend_observers_hear, .statistics = mend_observers_count, .describe = mend_explain},
 #endif
+    {.pool = mend_collector_hear},
     {.pool = mend_checks_hear, .check = mend_checks_of_block},
 };

@@ -1,4 +1,5 @@
 /* Blocks: allocation and free. */
+#include "hooks/hooks.h"
 #include "layout/layout.h"
 #include "mend/mend_frameworks.h"
 #include "pool/pool.h"

@@ -18,7 +18,8 @@ A debt is an exemption that is written down. One that is not needed any more is 
 import re
 
 SOURCES = ("vmm/", "lab/", "api/", "bench/")
-FEATURES = ["ranges", "graphs", "sleep", "share", "record", "check", "quota", "hooks"]
+FEATURES = ["ranges", "graphs", "sleep", "share", "record", "check", "quota", "collect",
+            "hooks"]
 # How many names of a feature the files of a room have: the files it cites and includes, its
 # functions, its types, each once in a file. Only to be made smaller.
 KNOWS = {

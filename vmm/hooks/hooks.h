@@ -38,6 +38,13 @@ int mend_devices_block_info(void *ctx, const void *pointer, mend_block_info *inf
 int mend_devices_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode,
                       uint64_t *released_bytes);
 
+/*
+ * Frees the live block that begins at the pointer, in the order of its own stream, if it has no
+ * tag. Fills *info (of full size) with the block, also if it has one. info->base is NULL if no
+ * block of this pool begins there. Results as mend_free.
+ */
+mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
+
 /* ---- overrides ------------------------------------------------------------------------------- */
 
 /*

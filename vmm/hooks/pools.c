@@ -1,5 +1,7 @@
 /* Default pools: one for each device, created at first use, and their configs. */
 #include "hooks/hooks.h"
+
+#include "alloc/fast.h"
 #include "mend/mend_frameworks.h"
 #include "pool/pool.h"
 
@@ -175,6 +177,27 @@ static mend_pool *pool_around(int device, const void *pointer)
 static mend_result foreign(const void *pointer)
 {
     return mend_fail(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of a default pool", pointer);
+}
+
+mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info)
+{
+    info->base = NULL;
+    MEND_TRY(mend_pool_look(pool));
+    mend_span *span = mend_heap_find(&pool->heap, (uint64_t)(uintptr_t)pointer);
+    if (span == NULL) {
+        return mend_pool_leave(pool, MEND_OK);
+    }
+    *info = mend_pool_describe(pool, span);
+    if (span->tag != 0) {
+        return mend_pool_leave(pool, MEND_OK);
+    }
+    if (pool->checks != NULL || mend_pool_may_be_captured(pool, span->stream)) {
+        mend_heap_unlock(&pool->heap);
+        return mend_free(pool, info->base, info->stream); /* which asks without the lock */
+    }
+    const mend_order order = {.stream = span->stream};
+    MEND_TRY(mend_pool_check_to_free(pool));
+    return mend_pool_leave(pool, mend_heap_free(&pool->heap, span, span->address, order));
 }
 
 int mend_devices_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)

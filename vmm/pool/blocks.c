@@ -193,7 +193,7 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
                              : mend_pool_leave_of(pool, pointer, result);
 }
 
-static mend_block_info describe(mend_pool *pool, const mend_span *span)
+mend_block_info mend_pool_describe(mend_pool *pool, const mend_span *span)
 {
     const uint32_t number = mend_graph_pool_number_of(&pool->heap, span);
     return (mend_block_info){.struct_size = sizeof(mend_block_info),
@@ -211,27 +211,6 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .is_asleep = mend_layout_sleeps(&pool->heap, span),
                              .contents_dropped = span->contents_dropped,
                              .scope = span->scope};
-}
-
-mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info)
-{
-    info->base = NULL;
-    MEND_TRY(mend_pool_look(pool));
-    mend_span *span = mend_heap_find(&pool->heap, (uint64_t)(uintptr_t)pointer);
-    if (span == NULL) {
-        return mend_pool_leave(pool, MEND_OK);
-    }
-    *info = describe(pool, span);
-    if (span->tag != 0) {
-        return mend_pool_leave(pool, MEND_OK);
-    }
-    if (pool->checks != NULL || mend_pool_may_be_captured(pool, span->stream)) {
-        mend_heap_unlock(&pool->heap);
-        return mend_free(pool, info->base, info->stream); /* which asks without the lock */
-    }
-    const mend_order order = {.stream = span->stream};
-    MEND_TRY(mend_pool_check_to_free(pool));
-    return mend_pool_leave(pool, mend_heap_free(&pool->heap, span, span->address, order));
 }
 
 mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream)
@@ -266,7 +245,7 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     mend_span *span;
     mend_result result = mend_block_around(&pool->heap, (uint64_t)(uintptr_t)pointer, &span);
     if (result == MEND_OK) {
-        mend_block_info all = describe(pool, span);
+        mend_block_info all = mend_pool_describe(pool, span);
         mend_struct_write(info, &all, sizeof(all));
     }
     return mend_pool_leave(pool, result);

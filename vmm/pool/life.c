@@ -283,12 +283,9 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     mend_list_init(&pool->callbacks.entries);
     mend_condition_init(&pool->callbacks.changed);
     mend_process_join(&mend_process_pools, &pool->member);
-    result = mend_peer_devices_meet(pool);
-    result = result == MEND_OK ? tell(pool, MEND_POOL_BEGINS, config) : result;
-    result = result == MEND_OK && config->idle_ms > 0 ? mend_background_thread_start(pool) : result;
+    result = tell(pool, MEND_POOL_BEGINS, config);
     if (result != MEND_OK) {
         const mend_thread_error why = *mend_process_failure(); /* and not the failure of its end */
-        mend_background_thread_stop(pool);
         mend_process_leave(&mend_process_pools, &pool->member);
         (void)tell(pool, MEND_POOL_IS_LEFT, NULL);
         mend_heap_destroy(&pool->heap);
@@ -347,8 +344,6 @@ mend_result mend_pool_destroy(mend_pool *pool)
         return MEND_OK;
     }
     MEND_TRY(mend_pool_check_process(pool));
-    bool collects = pool->background.runs;
-    mend_background_thread_stop(pool);
     mend_process_leave(&mend_process_pools, &pool->member);
     mend_owner owners[MEND_OWNERS_TOLD] = {0};
     char remains[REMAINS_BYTES] = "";
@@ -364,9 +359,8 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_result result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&mend_process_pools, &pool->member);
-        const bool goes_on = (!collects || mend_background_thread_start(pool) == MEND_OK) &&
-                             tell(pool, MEND_POOL_STAYS, NULL) == MEND_OK;
-        return goes_on ? result : mend_publish(mend_process_failure()->result);
+        const mend_result stays = tell(pool, MEND_POOL_STAYS, NULL);
+        return stays == MEND_OK ? result : mend_publish(stays);
     }
     (void)tell(pool, MEND_POOL_ENDED, NULL);
     mend_status status = pool->driver->device_close(pool->driver, pool->device);

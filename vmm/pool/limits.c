@@ -1,13 +1,7 @@
 /* The calls about memory in total: limits, releases, available memory, compaction, statistics.
  * Figures need `state` alone, all others both locks. */
-#include <errno.h>
-#include <poll.h>
-#include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/align.h"
-#include "base/system.h"
 #include "base/words.h"
 #include "mend/mend_frameworks.h"
 #include "pool/pool.h"
@@ -273,19 +267,6 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
 
 /* ---- memory for others ----------------------------------------------------------------------- */
 
-/* The thread that collects a pool's memory for others: see MEND_TRIM_BY_POLICY. */
-
-/* A process that waits for memory of others does so for MEND_OTHERS_PATIENCE_MS. */
-enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };
-static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_OTHERS_PATIENCE_MS, "others wait long enough");
-
-static void offer(mend_pool *pool, uint64_t idle_bytes, bool gives_back, uint64_t answered)
-{
-    if (pool->others != NULL) {
-        pool->others->offer(pool->others, idle_bytes, gives_back, answered);
-    }
-}
-
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     MEND_TRY(mend_pool_check_process(pool));
@@ -303,63 +284,11 @@ mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *re
         mend_fallback_collect(&pool->heap, pool->idle_ns, wants.bytes, keep, &bytes);
     uint64_t empty_bytes = mend_chunks_empty_bytes(&pool->heap.chunks);
     result = mend_pool_leave_all(pool, result);
-    offer(pool, empty_bytes, pool->background.runs, wants.newest);
+    if (pool->others != NULL) {
+        pool->others->offer(pool->others, empty_bytes, pool->collector != NULL, wants.newest);
+    }
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }
     return result;
-}
-
-static void *collect(void *context)
-{
-    mend_pool *pool = context;
-    struct pollfd bell = {.fd = pool->background.bell, .events = POLLIN};
-    mend_result result = MEND_OK;
-    int rung = 0;
-    while (result != MEND_ERROR_DEVICE_LOST && result != MEND_ERROR_FORKED) {
-        rung = poll(&bell, 1, pool->background.period_ms);
-        if (rung > 0) {
-            break;
-        }
-        result = mend_pool_collect(pool, 0, NULL);
-    }
-    if (rung <= 0) {
-        offer(pool, 0, false, 0); /* others need not wait for it any more */
-    }
-    return NULL;
-}
-
-mend_result mend_background_thread_start(mend_pool *pool)
-{
-    mend_background_thread *background = &pool->background;
-    uint64_t period_ms = pool->idle_ns / UINT64_C(1000000) / PERIODS_OF_IDLE;
-    period_ms = pool->idle_ns == 0 ? USUAL_MS : mend_max_u64(period_ms, SHORTEST_MS);
-    background->period_ms = pool->others != NULL && pool->others->has_members
-                                ? PERIOD_WITH_FILE_MS
-                                : (int)mend_min_u64(period_ms, USUAL_MS);
-    background->bell = mend_file_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (background->bell < 0) {
-        return mend_failure(MEND_ERROR_SYSTEM, "no file for the background thread: %s",
-                            strerror(errno));
-    }
-    background->runs = true; /* the thread reads it */
-    offer(pool, 0, true, 0);
-    if (!mend_start_service(&background->thread, "mend-background", collect, pool)) {
-        background->runs = false;
-        offer(pool, 0, false, 0);
-        close(background->bell);
-        return mend_failure(MEND_ERROR_SYSTEM, "the system started no background thread");
-    }
-    return MEND_OK;
-}
-
-void mend_background_thread_stop(mend_pool *pool)
-{
-    mend_background_thread *background = &pool->background;
-    if (background->runs) {
-        (void)eventfd_write(background->bell, 1);
-        pthread_join(background->thread, NULL);
-        close(background->bell);
-        background->runs = false;
-    }
 }

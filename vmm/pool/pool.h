@@ -84,16 +84,6 @@ size_t mend_configuration_read_observe(const char *text, mend_observed *observed
  * (names the first that is not). */
 mend_result mend_configuration_check(const mend_pool_config *config);
 
-/* ---- collecting ------------------------------------------------------------------------------ */
-
-/* Written before the thread starts and after it has ended. */
-typedef struct mend_background_thread {
-    pthread_t thread;
-    int bell; /* a file of the system: written when the thread is to end */
-    int period_ms;
-    bool runs;
-} mend_background_thread;
-
 /* ---- pressure -------------------------------------------------------------------------------- */
 
 /* One run of a callback, on the stack of the thread that runs it. */
@@ -129,12 +119,12 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it. 0: it was destroyed */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
-    mend_others *others;               /* as of the heap's config */
-    uint64_t idle_ns;                  /* 0: none */
-    mend_background_thread background; /* the thread, if there is one */
+    mend_others *others; /* as of the heap's config */
+    uint64_t idle_ns;    /* 0: none */
     mend_observed observed;
-    struct mend_checks *checks; /* NULL: nothing is checked */
-    bool meets_peers;           /* devices with a pool in this process may access its memory */
+    struct mend_checks *checks;       /* NULL: nothing is checked */
+    struct mend_collector *collector; /* NULL: no thread collects */
+    bool meets_peers; /* devices with a pool in this process may access its memory */
 };
 
 /* Copies the caller's config to one of full size, as many fields as the caller's version has. NULL:
@@ -145,12 +135,8 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
  * process created the pool. Takes the `state` lock. */
 bool mend_pool_holds(mend_pool *pool, const void *pointer);
 
-/*
- * Frees the live block that begins at the pointer, in the order of its own stream, if it has no
- * tag. Fills *info (of full size) with the block, also if it has one. info->base is NULL if no
- * block of this pool begins there. Results as mend_free.
- */
-mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
+/* mend_get_block_info of a live block. The caller holds `state`. */
+mend_block_info mend_pool_describe(mend_pool *pool, const mend_span *span);
 
 /* mend_get_stats. The caller holds `state`. */
 void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
@@ -166,13 +152,6 @@ extern const mend_helpers mend_pool_helpers;
 
 /* mend_trim with MEND_TRIM_BY_POLICY. */
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
-
-/* Starts the thread. MEND_ERROR_SYSTEM: the system refused it. Nothing is left. */
-mend_result mend_background_thread_start(mend_pool *pool);
-
-/* Ends the thread, and waits until it has ended. Does nothing if there is none. The caller holds no
- * lock. */
-void mend_background_thread_stop(mend_pool *pool);
 
 /* Fills every field except struct_size. No driver call. The caller holds `state`. O(1), but while a
  * driver refuses to map blocks again, and while there are graph pools. */
@@ -332,12 +311,5 @@ mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result
 /* The same, and after a success fills the struct that the caller gave, NULL for none. */
 mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,
                                      const void *all, size_t all_bytes);
-
-/* ---- callbacks.c ----------------------------------------------------------------------------- */
-
-/* Gives access between a pool that has just joined the process and the pools of other devices. The
- * caller holds no lock. MEND_OK; MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST: memory of one pool could not be made accessible to the other's device. */
-mend_result mend_peer_devices_meet(mend_pool *pool);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Memory shared between processes: exported blocks, their descriptions, the exporter's thread, and
- * the importer's side, and pins, which keep a mapping.
+ * Memory shared between devices and processes: peer devices, exported blocks, their descriptions,
+ * the exporter's thread, and the importer's side, and pins, which keep a mapping.
  */
 #ifndef MEND_SHARE_SHARE_H
 #define MEND_SHARE_SHARE_H
@@ -214,6 +214,11 @@ void mend_exports_end(mend_heap *heap, const mend_span *span);
  * the marked spans are exported, given their number. O(exports). */
 uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way);
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
+
+/* ---- peers.c --------------------------------------------------------------------------------- */
+
+/* A hook of the table. */
+mend_result mend_peers_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config);
 
 /* ---- pin.c ----------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "collect/collect.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "quota/quota.h"
@@ -321,9 +322,10 @@ KIT_LAST_TEST(pool_collect, nobody_waits_for_a_collector_that_has_ended,
     EXPECT_U64_EQ(3 * MEND_MIB, mend_shared_limit_file_look(&other, UINT64_MAX).offered_bytes);
     kit_break(w, "create");
     EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &pointer));
-    pthread_join(w->pool->background.thread, NULL); /* without a bell it finds out by itself */
-    close(w->pool->background.bell);
-    w->pool->background.runs = false;
+    pthread_join(w->pool->collector->thread, NULL); /* without a bell it finds out by itself */
+    close(w->pool->collector->bell);
+    free(w->pool->collector);
+    w->pool->collector = NULL;
     EXPECT_U64_EQ(0, mend_shared_limit_file_look(&other, UINT64_MAX).offered_bytes);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     mend_shared_limit_file_close(&other);
