@@ -40,7 +40,7 @@ static void watch_pool(arena *a, int number, arena_thread *self)
     }
     if (self->pool == number) {
         mend_stats stats = MEND_STATS_INIT;
-        mend_observe_statistics(&pool->heap, &stats);
+        mend_pool_statistics(pool, &stats);
         self->has_room = true;
         self->room_bytes = room_of(a, &stats);
     }

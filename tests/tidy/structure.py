@@ -19,7 +19,7 @@ import re
 
 SOURCES = ("vmm/", "lab/", "api/", "bench/")
 FEATURES = ["ranges", "graphs", "sleep", "share", "record", "check", "quota", "collect",
-            "hooks"]
+            "compact", "hooks"]
 # How many names of a feature the files of a room have: the files it cites and includes, its
 # functions, its types, each once in a file. Only to be made smaller.
 KNOWS = {

@@ -266,12 +266,13 @@ find_users_of_graph_pool(mend_heap *heap, const mend_span *span, mend_order orde
                          mend_block_users *users)
 {
     if (named != 0) {
-        return find_users_in(heap, named, mend_graph_pool_owns(heap, named, span), order, users);
+        return find_users_in(heap, named, mend_graph_pool_number_of(heap, span) == named, order,
+                             users);
     }
     uint32_t graph_pool;
     MEND_TRY(mend_requester_find_graph_pool(heap, order, &graph_pool));
     assert(graph_pool != 0 || order.capture == 0);
-    bool is_own = graph_pool != 0 && mend_graph_pool_owns(heap, graph_pool, span);
+    bool is_own = graph_pool != 0 && mend_graph_pool_number_of(heap, span) == graph_pool;
     if (is_own || order.capture != 0) {
         return find_users_in(heap, graph_pool, is_own, order, users);
     }

@@ -39,6 +39,19 @@ typedef struct chain {
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
 
+/* Releases unused addresses, of destroyed ranges and of the pool. True if it released any. */
+static bool trim_addresses(mend_heap *heap, uint32_t asking)
+{
+    const uint64_t range_bytes = heap->range_space.address_bytes;
+    const uint64_t block_bytes = heap->space.address_bytes;
+    const uint64_t taken_bytes = heap->space.taken_bytes;
+    mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, asking);
+    mend_trim_between(heap, 0, UINT64_MAX, asking);
+    mend_space_trim(&heap->space, 0);
+    return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < block_bytes ||
+           heap->range_space.address_bytes < range_bytes;
+}
+
 /* The try that follows each step. `asks_streams`: also memory that other streams freed, if it is
  * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
  * once more. */
@@ -68,7 +81,7 @@ static mend_outcome place(chain *c, bool asks_streams)
         }
         MEND_TRY_NEXT(mend_place_in_stretch(heap, c->request, &c->span));
         gave_addresses = !gave_addresses && heap->shortage.no_addresses != MEND_DRIVER_OK &&
-                         mend_fallback_trim_addresses(heap, c->request->stream);
+                         trim_addresses(heap, c->request->stream);
     } while (gave_addresses);
     return MEND_NOTHING;
 }
@@ -111,6 +124,26 @@ static mend_outcome behind_host_waits(chain *c)
     return outcome;
 }
 
+/* There was memory, but no addresses to map it: old mappings may use the addresses of a range. */
+static mend_result out_of_addresses(const mend_heap *heap, const mend_request *request)
+{
+    const mend_status refused = heap->retire.refused;
+    const unsigned long long range = heap->shortage.held_range;
+    if (range == 0) {
+        return mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve,
+                            heap->shortage.no_addresses,
+                            "no range of addresses is left for %llu bytes",
+                            (unsigned long long)request->size_bytes);
+    }
+    return refused != MEND_DRIVER_OK /* old mappings keep its pages */
+               ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_unmap,
+                              refused, "pages of the range 0x%llx could not be unmapped", range)
+               : mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
+                              "pages of the range 0x%llx are still mapped for earlier work, and "
+                              "a capture in progress keeps them so",
+                              range);
+}
+
 /* Notes the bytes to ask others for, and the report. If the driver cannot say whether a
  * capture forbids waits, one does. */
 static void note_shortage(chain *c)
@@ -130,7 +163,7 @@ static void note_shortage(chain *c)
         mend_streams_find_capture(&heap->streams, c->request->stream, &c->seek.is_captured);
     c->seek.is_captured |= result != MEND_OK || shortage->wait_is_refused;
     if (lacks_addresses || shortage->held_range != 0) {
-        mend_report_out_of_addresses(heap, c->request);
+        out_of_addresses(heap, c->request);
     } else {
         mend_report_out_of_memory(heap, c->request, c->seek.is_captured);
     }

@@ -216,11 +216,8 @@ static inline bool mend_heap_has_begun_graph_pools(const mend_heap *heap)
 /* The caller allocated the graph pool with malloc. */
 void mend_graph_pool_enter(mend_heap *heap, mend_graph_pool *graph_pool, mend_pool *pool);
 
-/* Whether the block was allocated in the graph pool. A stream of the graph pool that was only
- * declared for a block (mend_record_stream) does not make it one of the graph pool. */
-bool mend_graph_pool_owns(const mend_heap *heap, uint32_t number, const mend_span *span);
-
-/* The number of the graph pool of a live block. 0: none. */
+/* The number of the graph pool that a live block was allocated in. 0: none. A stream of a graph
+ * pool that was only declared for the block (mend_record_stream) does not count. */
 uint32_t mend_graph_pool_number_of(const mend_heap *heap, const mend_span *span);
 
 /* The program's graph pool with this number. NULL: none, or the graph pool of a capture. */
@@ -279,15 +276,18 @@ mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
  * event of the context. True if it released any. */
 bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
 
-/* Releases unused addresses, of destroyed ranges and of the pool. True if it released any. A driver
- * scope is open. */
-bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking);
-
 /* Releases chunks unused for `unused_ns` (0: none), then idle ones until others got `wants_bytes`
  * and the pool is below its soft limit. `keep_bytes` stay. Waits for nothing. The caller holds both
  * locks. Errors as mend_trim. *released_bytes is right even then. */
 mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t wants_bytes,
                                   uint64_t keep_bytes, uint64_t *released_bytes);
+
+/* A safe point: all work of the context is done, and the program launches none until the call ends.
+ * Waits for the context (`asking` is the stream of the current call), restores mappings of live
+ * blocks, and with `gives_back` releases all memory that waited for the work. The caller
+ * holds both locks, and a driver scope is open. MEND_ERROR_CAPTURING: the pool knows of a capture;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back);
 
 /* ---- fallback.c ------------------------------------------------------------------------------ */
 
@@ -305,8 +305,6 @@ typedef struct mend_seek {
 
 /* Attempts until the call succeeds. `is_helped`: others may release some before CPU stalls. */
 mend_outcome mend_seek_room(mend_seek *seek, bool is_helped);
-
-/* ---- fallback.c ------------------------------------------------------------------------------ */
 
 /* Functions of the pool for the fallback chain (mend_heap_config.helpers). Each function is called
  * with `state` held and the grow lock free, and releases `state` in between. */
@@ -329,20 +327,6 @@ typedef struct mend_helpers {
  * MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM,
  * MEND_ERROR_CAPTURING, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span **span);
-
-/* ---- compaction.c ---------------------------------------------------------------------------- */
-
-/* The caller holds both locks. A driver scope is open, except for mend_fallback_compact. */
-
-/* Waits for the context (`asking` is the stream of the current call), restores mappings of live
- * blocks, and with `gives_back` releases all memory that waited for the work. MEND_ERROR_CAPTURING:
- * the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
-mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back);
-
-/* As mend_compact. */
-mend_result mend_fallback_compact(mend_heap *heap, const mend_compact_limits *limits,
-                                  mend_compact_report *report);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 
@@ -395,10 +379,6 @@ bool mend_report_would_fit(const mend_heap *heap, const mend_request *request, u
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
                                       bool is_captured);
 
-/* The same if there was memory, but no addresses to map it: old mappings may use the addresses of a
- * range. MEND_ERROR_OUT_OF_ADDRESS_SPACE. */
-mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
-
 /* Fills all fields except struct_size, as an allocation on the stream would find the heap. The
  * caller holds both locks. Calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
  * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
@@ -420,10 +400,8 @@ mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured);
  * while another thread holds `grow`. */
 void mend_fallback_look_for_ends(mend_heap *heap);
 
-/* Before a graph pool is begun, during which no event of the context may be recorded: records one
- * if much memory was freed without a stream. No request needs it, so nothing fails. The caller
- * holds `state` alone, which a driver call releases. */
-void mend_fallback_close_before_graph_pool(mend_heap *heap);
+/* Whether much memory waits for an event of the context that is not recorded. */
+bool mend_fallback_lacks_context_event(const mend_heap *heap);
 
 /* Whether growth would only delay a necessary wait: too much freed memory waits for the context's
  * event or a CPU stall. */

@@ -134,16 +134,6 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
     return found;
 }
 
-/* As it is. In a capture nothing is unmapped for chunks of a size of their own. */
-static mend_usable look(const mend_heap *heap, const mend_request *request, bool is_captured)
-{
-    mend_usable found = look_past(heap, request, 0);
-    if (is_captured && mend_request_makes_chunks(request)) {
-        found.empty_bytes = made_again_of(heap, heap->chunks.unmapped_bytes);
-    }
-    return found;
-}
-
 /* The partly used chunk with most free bytes, and a block in it. */
 static const mend_span *emptiest_owner(const mend_heap *heap, uint64_t *free_most_bytes)
 {
@@ -280,7 +270,10 @@ static mend_oom_report figures_of(const mend_heap *heap, const mend_request *req
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
                                       bool is_captured)
 {
-    const mend_usable as_is = look(heap, request, is_captured);
+    mend_usable as_is = look_past(heap, request, 0);
+    if (is_captured && mend_request_makes_chunks(request)) { /* then nothing is unmapped for them */
+        as_is.empty_bytes = made_again_of(heap, heap->chunks.unmapped_bytes);
+    }
     const mend_usable usable = is_captured ? as_is : look_past(heap, request, MEND_BLOCKED_BY_WORK);
     const mend_oom_report figures = figures_of(heap, request, &as_is, &usable);
     const mend_unserved unserved = {
@@ -308,25 +301,6 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     failure->oom_report = figures;
     memcpy(failure->owners, owners, sizeof(failure->owners));
     return result;
-}
-
-mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request)
-{
-    const mend_status refused = heap->retire.refused;
-    const unsigned long long range = heap->shortage.held_range;
-    if (range == 0) {
-        return mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve,
-                            heap->shortage.no_addresses,
-                            "no range of addresses is left for %llu bytes",
-                            (unsigned long long)request->size_bytes);
-    }
-    return refused != MEND_DRIVER_OK /* old mappings keep its pages */
-               ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_unmap,
-                              refused, "pages of the range 0x%llx could not be unmapped", range)
-               : mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
-                              "pages of the range 0x%llx are still mapped for earlier work, and "
-                              "a capture in progress keeps them so",
-                              range);
 }
 
 /* ---- an estimate of the memory that could be allocated now, and its parts -------------------- */

@@ -61,22 +61,10 @@ static uint64_t unfenced_allowed(const mend_heap *heap)
            << doublings;
 }
 
-void mend_fallback_close_before_graph_pool(mend_heap *heap)
+bool mend_fallback_lacks_context_event(const mend_heap *heap)
 {
-    bool recorded = false;
-    mend_driver_scope scope;
-    /* A thread that holds `grow` records the events that it needs, and may be inside a driver
-     * call. */
-    if (!mend_streams_are_several(&heap->streams) || heap->streams.lacks_context_events ||
-        !has_unfenced(heap, MEND_STREAM_UNKNOWN, false, unfenced_allowed(heap)) ||
-        !mend_mutex_try_lock(&heap->grow)) {
-        return;
-    }
-    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        (void)mend_streams_record_context(&heap->streams, MEND_STREAM_UNKNOWN, &recorded);
-        mend_driver_scope_close(heap, &scope);
-    }
-    mend_mutex_unlock(&heap->grow);
+    return mend_streams_are_several(&heap->streams) && !heap->streams.lacks_context_events &&
+           has_unfenced(heap, MEND_STREAM_UNKNOWN, false, unfenced_allowed(heap));
 }
 
 /* Records fences for frees of other streams than `except`, so that a poll can find them passed, and

@@ -1,8 +1,6 @@
-/* Releasing memory: at once, after CPU stalls, to a peer pool, or because of a lower limit. And
- * joining it: compactions at a safe point. */
+/* Releasing memory: at once, after CPU stalls, to a peer pool, or because of a lower limit. And the
+ * safe point of calls that move memory. */
 #include "alloc/heap.h"
-
-#include <stdlib.h>
 
 /* ---- at once --------------------------------------------------------------------------------- */
 
@@ -17,18 +15,6 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_capture
                  ? mend_fallback_close_all(heap, is_captured)
                  : MEND_OK);
     return mend_trim_to(heap, keep_bytes, false, released_bytes);
-}
-
-bool mend_fallback_trim_addresses(mend_heap *heap, uint32_t asking)
-{
-    const uint64_t range_bytes = heap->range_space.address_bytes;
-    const uint64_t block_bytes = heap->space.address_bytes;
-    const uint64_t taken_bytes = heap->space.taken_bytes;
-    mend_retry_these(heap, MEND_DEFERRED_RANGE, MEND_DEFERRED_RANGE, asking);
-    mend_trim_between(heap, 0, UINT64_MAX, asking);
-    mend_space_trim(&heap->space, 0);
-    return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < block_bytes ||
-           heap->range_space.address_bytes < range_bytes;
 }
 
 /* Whether a wait may free an empty chunk: graph pools of the program hold theirs beyond it. */
@@ -149,11 +135,6 @@ bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool i
     return heap->chunks.reserved_bytes + heap->space.address_bytes < before_bytes;
 }
 
-/* ---- a safe point ---------------------------------------------------------------------------- */
-
-/* All work of the context is done, and the program launches none until the call ends. Sleeps and
- * moves of memory begin with one, and a pass of compactions (mend_compact). */
-
 mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back)
 {
     mend_result result = mend_streams_wait_context(&heap->streams, asking);
@@ -165,65 +146,4 @@ mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_b
         mend_retry(heap, MEND_DEFERRED_GRAPHS, MEND_STREAM_UNKNOWN);
     }
     return MEND_OK;
-}
-
-/* One compaction: of the candidate that copies least for each gained byte. At most `need_bytes` of
- * the gain count. *compacted is false if no candidate is left within the limits. */
-static mend_result compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
-{
-    const mend_driver *driver = pass->heap->driver;
-    bool was_refused = false; /* memory for a chunk was refused */
-    *compacted = false;
-    for (;;) {
-        mend_chunk *chunk =
-            mend_victims_choose(pass, need_bytes, driver->clock_ns(driver) - pass->begun_ns);
-        if (chunk == NULL) {
-            bool is_done = pass->stop == MEND_COMPACT_DONE;
-            pass->stop = is_done && was_refused ? MEND_COMPACT_NO_ROOM : pass->stop;
-            return MEND_OK;
-        }
-        assert(chunk->live_bytes > 0);
-        mend_result result = mend_compact_chunk(pass, chunk);
-        if (result != MEND_ERROR_OUT_OF_MEMORY) {
-            *compacted = result == MEND_OK;
-            return result;
-        }
-        was_refused = true;
-    }
-}
-
-mend_result mend_fallback_compact(mend_heap *heap, const mend_compact_limits *limits,
-                                  mend_compact_report *report)
-{
-    mend_events_begin_call(&heap->events, MEND_CAUSE_COMPACT);
-    mend_driver_scope scope;
-    MEND_TRY(mend_enter(heap, &scope));
-    mend_compact_pass pass = {.heap = heap,
-                              .limits = *limits,
-                              .driver_calls = 1,
-                              .begun_ns = heap->driver->clock_ns(heap->driver)};
-    mend_result result = mend_safe_point_begin(heap, MEND_STREAM_UNKNOWN, false);
-    if (result == MEND_OK) {
-        mend_effective_limit_forget_refusal(heap);
-        result = mend_victims_find(&pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
-    }
-    const uint64_t wanted_bytes = limits->gained_bytes != 0 ? limits->gained_bytes : UINT64_MAX;
-    bool compacted = true;
-    while (result == MEND_OK && compacted && pass.gained_bytes < wanted_bytes) {
-        result = compact_next(&pass, wanted_bytes - pass.gained_bytes, &compacted);
-    }
-    if (pass.gained_bytes >= wanted_bytes) {
-        pass.stop = MEND_COMPACT_GAINED;
-    }
-    free(pass.candidates);
-    mend_driver_scope_close(heap, &scope);
-    if (result == MEND_OK) {
-        report->stop = pass.stop;
-        report->gained_bytes = pass.gained_bytes;
-        report->copied_bytes = pass.copied_bytes;
-        report->compactions = pass.compactions;
-        report->driver_calls = pass.driver_calls;
-        report->free_empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
-    }
-    return result;
 }

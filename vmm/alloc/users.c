@@ -151,11 +151,6 @@ uint32_t mend_graph_pool_number_of(const mend_heap *heap, const mend_span *span)
     return owner;
 }
 
-bool mend_graph_pool_owns(const mend_heap *heap, uint32_t number, const mend_span *span)
-{
-    return mend_graph_pool_number_of(heap, span) == number;
-}
-
 mend_graph_pool *mend_graph_pool_numbered(const mend_heap *heap, uint32_t number)
 {
     assert(mend_mutex_is_held(&heap->state));

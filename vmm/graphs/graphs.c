@@ -26,13 +26,30 @@ mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **graph_pool
     return mend_pool_leave(pool, MEND_OK);
 }
 
+/* While a graph pool is begun no event of the context may be recorded: records one before if much
+ * memory was freed without a stream. No request needs it, so nothing fails. A thread that holds
+ * `grow` records the events that it needs, and may be inside a driver call. */
+static void close_before(mend_heap *heap)
+{
+    bool recorded = false;
+    mend_driver_scope scope;
+    if (!mend_fallback_lacks_context_event(heap) || !mend_mutex_try_lock(&heap->grow)) {
+        return;
+    }
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        (void)mend_streams_record_context(&heap->streams, MEND_STREAM_UNKNOWN, &recorded);
+        mend_driver_scope_close(heap, &scope);
+    }
+    mend_mutex_unlock(&heap->grow);
+}
+
 static mend_result set_begun(mend_graph_pool *graph_pool, mend_stream stream, bool is_begun,
                              const char *mistake)
 {
     mend_pool *pool = graph_pool->pool;
     MEND_TRY(mend_pool_enter(pool));
     if (is_begun) {
-        mend_fallback_close_before_graph_pool(&pool->heap);
+        close_before(&pool->heap);
     }
     if (graph_pool->is_begun == is_begun) {
         return mend_pool_leave(pool, mend_pool_invalid(mistake));

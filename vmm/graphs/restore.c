@@ -54,7 +54,7 @@ static size_t list(const mend_heap *heap, uint32_t graph_pool, mend_graph_pool_b
     }
     for (size_t i = 0; any && i < heap->blocks.capacity; i++) {
         const mend_span *at = heap->blocks.entries[i].value;
-        if (at == NULL || !at->live || !mend_graph_pool_owns(heap, graph_pool, at)) {
+        if (at == NULL || !at->live || mend_graph_pool_number_of(heap, at) != graph_pool) {
             continue;
         }
         if (count < capacity) {
@@ -141,7 +141,8 @@ static mend_result read_targets(restoration *r, const mend_graph_pool_block *blo
 static bool is_there(const restoration *r, const target *t)
 {
     const mend_span *span = mend_pointer_map_find(&r->heap->blocks, t->address);
-    return span != NULL && span->live && mend_graph_pool_owns(r->heap, r->graph_pool, span) &&
+    return span != NULL && span->live &&
+           mend_graph_pool_number_of(r->heap, span) == r->graph_pool &&
            span->size_bytes == t->size_bytes && span->requested_bytes == t->block.size_bytes &&
            span->stream == t->block.stream;
 }
@@ -170,7 +171,8 @@ static bool is_usable(const restoration *r, const mend_span *span, uint32_t stre
 {
     if (span->live) {
         const target *t = find_target(r, span->address);
-        return mend_graph_pool_owns(r->heap, r->graph_pool, span) && (t == NULL || !t->is_there) &&
+        return mend_graph_pool_number_of(r->heap, span) == r->graph_pool &&
+               (t == NULL || !t->is_there) &&
                mend_layout_frozen_under(r->heap, span) == NULL; /* set aside: in no run */
     }
     assert(!span->cached);

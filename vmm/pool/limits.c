@@ -1,4 +1,4 @@
-/* The calls about memory in total: limits, releases, available memory, compaction, statistics.
+/* The calls about memory in total: limits, releases, available memory, statistics.
  * Figures need `state` alone, all others both locks. */
 
 #include "base/align.h"
@@ -73,19 +73,6 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
                  mend_words_amount_above(reserved).text);
     }
     return result;
-}
-
-mend_result mend_compact(mend_pool *pool, const mend_compact_limits *given,
-                         mend_compact_report *report)
-{
-    mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
-    mend_compact_report all = MEND_COMPACT_REPORT_INIT;
-    MEND_TRY(mend_pool_check_struct(report, "MEND_COMPACT_REPORT_INIT"));
-    MEND_TRY(mend_pool_read_struct(given, "MEND_COMPACT_LIMITS_INIT", &limits, sizeof(limits)));
-    MEND_INVALID_IF(pool == NULL, "mend_compact: pool is NULL");
-    MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all_with(pool, mend_fallback_compact(&pool->heap, &limits, &all), report,
-                                    &all, sizeof(all));
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -201,8 +188,9 @@ static void fill_peaks(const mend_heap *heap, mend_stats *stats)
     assert(stats->peak_mappings >= stats->mappings);
 }
 
-void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
+void mend_pool_statistics(mend_pool *pool, mend_stats *stats)
 {
+    mend_heap *heap = &pool->heap;
     *stats = (mend_stats){.struct_size = stats->struct_size};
     mend_usage_settle(heap);
     fill_bytes(heap, stats);
@@ -216,11 +204,6 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     stats->placed_in_run += stats->cache_hits; /* the cache's blocks were placed in a run, too */
     stats->driver_failures += heap->chunks.fabric_retries;
     fill_peaks(heap, stats);
-}
-
-void mend_pool_statistics(mend_pool *pool, mend_stats *stats)
-{
-    mend_observe_statistics(&pool->heap, stats);
     stats->pressure_calls = pool->callbacks.calls;
     stats->peer_pool_trims = pool->callbacks.peer_pool_trims;
 }

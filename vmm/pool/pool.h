@@ -138,7 +138,8 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer);
 /* mend_get_block_info of a live block. The caller holds `state`. */
 mend_block_info mend_pool_describe(mend_pool *pool, const mend_span *span);
 
-/* mend_get_stats. The caller holds `state`. */
+/* Fills every field except struct_size. No driver call. The caller holds `state`. O(1), but while a
+ * driver refuses to map blocks again, and while there are graph pools. */
 void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
 
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
@@ -152,10 +153,6 @@ extern const mend_helpers mend_pool_helpers;
 
 /* mend_trim with MEND_TRIM_BY_POLICY. */
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
-
-/* Fills every field except struct_size. No driver call. The caller holds `state`. O(1), but while a
- * driver refuses to map blocks again, and while there are graph pools. */
-void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
 /* ---- enter.c --------------------------------------------------------------------------------- */
 

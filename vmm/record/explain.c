@@ -5,7 +5,6 @@
 
 #include "alloc/heap.h"
 #include "base/words.h"
-#include "pool/pool.h"
 #include "record/record.h"
 
 typedef struct sentence {
@@ -249,17 +248,18 @@ static void keep(const mend_span *largest[SHOWN], const mend_span *span)
 
 /* The number of ranges and their committed bytes. Then the number of live blocks, their bytes, and
  * the three largest. False: there are none, and it is nobody's. */
-static bool tell_remains(mend_heap *heap, sentence *s)
+static bool tell_remains(const mend_heap *heap, sentence *s)
 {
-    mend_stats stats = MEND_STATS_INIT;
+    mend_stats stats = {0};
     const mend_zone *zones = heap->zones;
+    const uint64_t count = MEND_HEAP_SUM(heap, live_blocks);
     const mend_span *largest[SHOWN] = {NULL};
-    mend_observe_statistics(heap, &stats);
+    MEND_FEATURES_CALL(statistics, heap, &stats);
     if (stats.ranges > 0) {
         add(s, "%llu ranges, %s committed", (unsigned long long)stats.ranges,
             mend_words_amount(zones[MEND_ZONE_RANGE].counters.live_bytes).text);
     }
-    if (stats.live_blocks == 0) {
+    if (count == 0) {
         return false;
     }
     for (size_t i = 0; i < heap->blocks.capacity; i++) {
@@ -267,7 +267,7 @@ static bool tell_remains(mend_heap *heap, sentence *s)
         keep(largest, span != NULL && span->live ? span : NULL);
     }
     add(s, "%s%llu block%s alive, %s; the largest:", s->used > 0 ? ", and " : "",
-        (unsigned long long)stats.live_blocks, stats.live_blocks == 1 ? "" : "s",
+        (unsigned long long)count, count == 1 ? "" : "s",
         mend_words_amount(zones[MEND_ZONE_SMALL].counters.live_bytes +
                           zones[MEND_ZONE_LARGE].counters.live_bytes)
             .text);
