@@ -120,42 +120,30 @@ static size_t read_number(slice part, uint64_t largest, uint64_t *number)
     return digits;
 }
 
-/* Reads ".75" at the start of a part: its length, and its share of `unit_bytes`, rounded up. Both
- * are 0 if the part does not start with a point. False if the fraction is wrong. */
-static bool read_fraction(slice part, uint64_t unit_bytes, uint64_t *bytes, size_t *length)
-{
-    *bytes = 0;
-    *length = 0;
-    if (part.length == 0 || part.text[0] != '.') {
-        return true;
-    }
-    uint64_t number = 0;
-    size_t digits = read_number(behind(part, 1), MOST_FRACTION, &number);
-    uint64_t whole = 1;
-    for (size_t i = 0; i < digits && whole <= MOST_FRACTION; i++) {
-        whole *= 10;
-    }
-    /* Divides first, so that the product stays below 2^64. */
-    assert(whole <= MOST_FRACTION + 1);
-    uint64_t each_bytes = unit_bytes / whole;
-    uint64_t rest_bytes = unit_bytes % whole;
-    *bytes = number * each_bytes + (number * rest_bytes + whole - 1) / whole;
-    *length = digits + 1;
-    return digits > 0 && digits <= MOST_FRACTION_DIGITS && unit_bytes > 1;
-}
-
+/* Reads "1.75GiB". A fraction of a unit is rounded up to bytes. */
 static bool read_bytes(slice value, int64_t *read)
 {
     uint64_t number = 0;
-    size_t digits = read_number(value, LARGEST_BYTES, &number);
-    for (size_t i = 0; digits > 0 && i < UNIT_COUNT; i++) {
-        uint64_t unit_bytes = units[i].bytes;
-        uint64_t more_bytes;
-        size_t length;
-        if (read_fraction(behind(value, digits), unit_bytes, &more_bytes, &length) &&
-            is(behind(value, digits + length), units[i].name) &&
-            number <= (LARGEST_BYTES - more_bytes) / unit_bytes) {
-            *read = (int64_t)(number * unit_bytes + more_bytes);
+    uint64_t fraction = 0;
+    uint64_t whole = 1; /* of which it is a fraction */
+    size_t length = read_number(value, LARGEST_BYTES, &number);
+    const bool has_point = length > 0 && length < value.length && value.text[length] == '.';
+    if (has_point) {
+        const size_t digits = read_number(behind(value, length + 1), MOST_FRACTION, &fraction);
+        for (size_t i = 0; i < digits && whole <= MOST_FRACTION; i++) {
+            whole *= 10;
+        }
+        length = digits > 0 && digits <= MOST_FRACTION_DIGITS ? length + 1 + digits : 0;
+    }
+    for (size_t i = has_point; length > 0 && i < UNIT_COUNT; i++) { /* the first is of bytes */
+        /* Divides first, so that the product stays below 2^64. */
+        const uint64_t each_bytes = units[i].bytes / whole;
+        const uint64_t rest_bytes = units[i].bytes % whole;
+        const uint64_t more_bytes =
+            fraction * each_bytes + (fraction * rest_bytes + whole - 1) / whole;
+        if (is(behind(value, length), units[i].name) &&
+            number <= (LARGEST_BYTES - more_bytes) / units[i].bytes) {
+            *read = (int64_t)(number * units[i].bytes + more_bytes);
             return true;
         }
     }

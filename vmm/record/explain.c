@@ -232,7 +232,7 @@ static void add_pool(sentence *s, const mend_oom_report *f)
     }
 }
 
-enum { SHOWN = 3 };
+enum { SHOWN = MEND_OWNERS_TOLD - 1 }; /* blocks, and owners beside a suspect */
 
 /* Inserts the span if it is one of the largest. The smallest of the list drops out. */
 static void keep(const mend_span *largest[SHOWN], const mend_span *span)
@@ -279,18 +279,41 @@ static bool tell_remains(const mend_heap *heap, sentence *s)
     return true;
 }
 
+/* The three largest owners, and the suspect: " Possible leak: step/cache +1.20 GiB; largest owners:
+ * step/forward (3.20 GiB in 12 blocks, up to 340 allocations old), ...". */
+static void add_owners(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], sentence *s)
+{
+    const mend_owner *suspect = &owners[SHOWN];
+    size_t total = 0;
+    if (!mend_owners_find(heap, MEND_BY_DEFAULT, owners, SHOWN, &owners[SHOWN], &total) ||
+        total == 0) {
+        return;
+    }
+    if (suspect->growth_bytes > 0) {
+        add(s, " Possible leak: %s +%s; l", suspect->name,
+            mend_words_amount(suspect->growth_bytes).text);
+    }
+    add(s, "%sargest owners: ", suspect->growth_bytes > 0 ? "" : " L");
+    for (size_t i = 0; i < total && i < SHOWN; i++) {
+        const mend_owner *h = &owners[i];
+        add(s, "%s%s (%s in %llu block%s, %s%llu allocation%s old)%s", i > 0 ? ", " : "", h->name,
+            mend_words_amount(h->live_bytes).text, (unsigned long long)h->live_blocks,
+            h->live_blocks == 1 ? "" : "s", h->live_blocks == 1 ? "" : "up to ",
+            (unsigned long long)h->oldest, h->oldest == 1 ? "" : "s",
+            i + 1 == mend_min_u64(total, SHOWN) ? "." : "");
+    }
+}
+
 /* Of a request numbers, remedies, owners, in three sentences at most. The owners are cut off before
  * the rest is. */
 void mend_explain(mend_heap *heap, const mend_unserved *unserved,
                   mend_owner owners[MEND_OWNERS_TOLD], char *text, size_t text_bytes)
 {
     sentence s = {.used = 0};
-    assert(text_bytes <= sizeof(s.text));
-    if (unserved == NULL && !tell_remains(heap, &s)) {
-        snprintf(text, text_bytes, "%s", s.text);
-        return;
-    }
-    if (unserved != NULL) {
+    bool has_owners = true;
+    if (unserved == NULL) {
+        has_owners = tell_remains(heap, &s);
+    } else {
         const mend_oom_report *f = unserved->figures;
         const mend_pages *pages = unserved->request->pages;
         add(&s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
@@ -308,6 +331,8 @@ void mend_explain(mend_heap *heap, const mend_unserved *unserved,
         add(&s, ".");
         add_advice(heap, unserved, &s);
     }
+    if (has_owners) {
+        add_owners(heap, owners, &s);
+    }
     snprintf(text, text_bytes, "%s", s.text);
-    mend_owners_tell(heap, owners, text + s.used, text_bytes - s.used);
 }

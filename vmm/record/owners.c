@@ -381,32 +381,6 @@ bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, s
     return true;
 }
 
-void mend_owners_tell(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
-                      size_t text_bytes)
-{
-    enum { SHOWN = MEND_OWNERS_TOLD - 1 };
-    const mend_owner *suspect = &owners[SHOWN];
-    size_t total = 0;
-    size_t used = 0;
-    if (!mend_owners_find(heap, MEND_BY_DEFAULT, owners, SHOWN, &owners[SHOWN], &total) ||
-        total == 0) {
-        return;
-    }
-    if (suspect->growth_bytes > 0) {
-        used = put(text, text_bytes, 0, " Possible leak: %s +%s; l", suspect->name,
-                   mend_words_amount(suspect->growth_bytes).text);
-    }
-    used = put(text, text_bytes, used, "%sargest owners: ", used > 0 ? "" : " L");
-    for (size_t i = 0; i < total && i < SHOWN; i++) {
-        const mend_owner *h = &owners[i];
-        used = put(text, text_bytes, used, "%s%s (%s in %llu block%s, %s%llu allocation%s old)%s",
-                   i > 0 ? ", " : "", h->name, mend_words_amount(h->live_bytes).text,
-                   (unsigned long long)h->live_blocks, h->live_blocks == 1 ? "" : "s",
-                   h->live_blocks == 1 ? "" : "up to ", (unsigned long long)h->oldest,
-                   h->oldest == 1 ? "" : "s", i + 1 == mend_min_u64(total, SHOWN) ? "." : "");
-    }
-}
-
 /* Sums under the lock, then copies as much of each as the caller knows. */
 mend_result mend_get_owners(mend_pool *pool, unsigned by, mend_owner *owners, size_t owner_bytes,
                             size_t capacity, size_t *count)

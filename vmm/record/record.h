@@ -161,12 +161,6 @@ enum { MEND_SPANS_OF_A_STEP = 2048 };
 bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
                       mend_owner *suspect, size_t *total);
 
-/* The three largest, and the suspect, with these sentences: " Possible leak:
- * step/cache +1.20 GiB. Largest owners: step/forward (3.20 GiB in 12 blocks, up to 340 allocations
- * old), ...". */
-void mend_owners_tell(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD], char *text,
-                      size_t text_bytes);
-
 /*
  * Steady growth, by the same rule in a recording and in a running pool. Work is divided into
  * stretches of equally many events. The permanent memory of an owner in each of them is its line.
