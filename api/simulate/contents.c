@@ -145,7 +145,7 @@ void simulate_contents_read(char *target, uint64_t source, uint64_t bytes)
     pthread_mutex_lock(&mutex);
     for (uint64_t done = 0, until = 0; done < bytes; done = until - source) {
         simulate_contents contents = at(source + done, source + bytes, &until);
-        bool is_told = contents == SIMULATE_GUESSED || contents == SIMULATE_COPIED;
+        bool is_told = contents >= SIMULATE_GUESSED && contents != SIMULATE_FILLED;
         if (contents == SIMULATE_STALE || (value != 0 && !is_told)) {
             for (uint64_t i = done; i < until - source; i++) {
                 target[i] = ((const char *)&value)[i % sizeof(value)];
@@ -183,4 +183,10 @@ _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *block, int64_t bytes
     if (call != NULL) {
         call(block, bytes, allocated, reserved, device);
     }
+}
+
+/* c10::memoryProfilingEnabled, without which Mend under PyTorch does not report its blocks. */
+SIMULATE_EXPORT bool _ZN3c1022memoryProfilingEnabledEv(void)
+{
+    return true;
 }

@@ -12,6 +12,7 @@ typedef enum simulate_contents {
     SIMULATE_RAW,     /* nothing is known: as the memory was made, all zeros */
     SIMULATE_STALE,   /* the bytes are of an earlier block, or were not saved */
     SIMULATE_GUESSED, /* worked out from others that are not known: read as they are, and told */
+    SIMULATE_CHOSEN,  /* the same, from choices: of parts of them the sum is known */
     SIMULATE_FILLED,  /* by a fill, which a kernel may have overwritten */
     SIMULATE_COPIED   /* from the host */
 } simulate_contents;
