@@ -476,6 +476,7 @@ def answer(**more):
         "world_size": 0,
         "columns": {"default": column, "mend": dict(column, reserved_bytes=4 * GIB)},
         "failed": {},
+        "turned": {},
         "values": {"reads": [], "depends": False, "is_known": True},
         "owners": [{"line": "train.py:3", "bytes": GIB}, {"line": "no stack", "bytes": GIB}],
         "peak_bytes": 2 * GIB,
@@ -506,6 +507,9 @@ DEPENDS = {
     "with_zeros_bytes": GIB,
     "with_ones_bytes": 2 * GIB,
     "with_ones_ended": "end",
+    "with_ones_line": None,
+    "counts": [],
+    "other_end": {"value": 1},
 }
 
 
@@ -632,7 +636,9 @@ class Words(unittest.TestCase):
     def test_values_that_a_program_may_fail_by_are_told(self):
         failed = row(ended="failed: IndexError", whole_reads=[("train.py:9", 2)])
         self.assertIn("at train.py:9 (2x).\nGive one: --value", _text.wrong_values(failed))
-        for other in (row(ended="failed: IndexError"), row(whole_reads=[("train.py:9", 2)])):
+        library = row(ended="failed: cuSOLVER error", whole_reads=[("train.py:9", 2)])
+        whole = row(whole_reads=[("train.py:9", 2)])
+        for other in (row(ended="failed: IndexError"), whole, library):
             self.assertEqual(_text.wrong_values(other), "")
 
     def test_values_without_effect_are_told_below(self):

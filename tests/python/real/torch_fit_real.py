@@ -238,6 +238,72 @@ class Fit(unittest.TestCase):
         for size, status in ((90, 3), (190, 3), (210, 0)):  # of the allocator
             self.answer(status, f"--memory={beyond + size * MIB}", program, "mask")
 
+    def test_masks_that_exclude_each_other_have_an_upper_end(self):
+        """All of them true at once would keep nothing, as with all of them false. The same under
+        Mend, whose blocks are known to be new too, and with more elements than are looked at."""
+        program = self.program(
+            """
+            for count in (100, (1 << 20) + 4):
+                x = torch.rand(count, device="cuda")
+                kind = torch.zeros(count, dtype=torch.int64, device="cuda")
+                kind[x < 0.3] = 1
+                kind[(x >= 0.3) & (x < 0.7)] = 2
+                size = len(torch.where(kind == 1)[0]) << (20 if count == 100 else 7)
+                kept = torch.empty(size, dtype=torch.uint8, device="cuda")
+                del kept
+                if sys.argv[1] == "number":
+                    torch.empty(int(x[0] * 9) << 24, dtype=torch.uint8, device="cuda")
+            """,
+            "import sys, torch\n",
+        )
+        found = self.answer(3, "--memory=2GiB", program, "number")
+        self.assertFalse(found["values"]["is_known"], "a number counts below the masks' peak, too")
+        found = self.answer(0, "--memory=2GiB", program, "mask", allocator="default,mend")
+        for name, column in found["columns"].items():
+            least, most = (column[f"allocated{end}_bytes"] / MIB for end in ("_least", ""))
+            self.assertLess(least, 40, name)
+            self.assertGreater(most, 128, name)
+        [line, most] = found["values"]["counts"][0]
+        self.assertEqual((line.partition(" ")[0], most), ("program.py:8", (1 << 20) + 4))
+
+    def test_a_condition_that_a_program_fails_by_is_turned(self):
+        program = self.program(
+            """
+            x = torch.rand(8, device="cuda")
+            if not (x[1:] >= 0).all():
+                raise ValueError("negative")
+            assert bool((x < 2).all())
+            if sys.argv[1] == "never":
+                raise ValueError(f"always: {x}")
+            torch.empty((1 + int((x > 0.5).sum())) << 20, dtype=torch.uint8, device="cuda")
+            """,
+            "import sys, torch\n",
+        )
+        found = self.answer(0, "--memory=2GiB", program, "once")
+        self.assertEqual(found["turned"], {"program.py:4": True, "program.py:6": True})
+        done = self.done("--allocator=default", program, "once")
+        said = "ASSUMED: program.py:4 reads 1 (the program fails otherwise)."
+        self.assertTrue(done.stdout.startswith(said), done.stdout)
+        done = self.done("--allocator=default", program, "never")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("the program failed: ValueError: always", done.stderr)
+
+    def test_the_largest_size_fits_at_both_ends(self):
+        """As a verdict on that size does, and on the next does not."""
+        program = self.program(
+            """
+            x = torch.rand(int(sys.argv[1]), device="cuda")
+            torch.empty((1 + int((x > 0.5).sum())) << 20, dtype=torch.uint8, device="cuda")
+            """,
+            "import sys, torch\n",
+        )
+        found = self.answer(0, "--memory=2GiB", "--largest=n=10..2000", "--", program, "{n}")
+        self.assertTrue(found["values"]["depends"] and found["values"]["is_known"])
+        [target] = found["targets"]
+        largest = target["largest"]["default"]
+        for size, status in ((largest, 0), (largest + 1, 3)):
+            self.answer(status, "--memory=2GiB", "--", program, size)
+
     def test_what_the_user_gives_is_taken_and_said(self):
         program = self.program(
             """
@@ -675,7 +741,7 @@ class Fit(unittest.TestCase):
             ("torch.empty(1 << 41, device='cuda', dtype=torch.uint8)", "runs out of memory on"),
             ("torch.fft.rfft(torch.empty(8).cuda())", "docs/fit.md#limits"),
             (
-                "assert torch.rand(8, device='cuda').argmax() == 3",
+                "assert int(torch.rand(8, device='cuda').argmax()) == 3",
                 "They are 0 here, at program.py:3 (1x).\nGive one: --value FILE:LINE=VALUE",
             ),
         ):

@@ -41,6 +41,11 @@ READS = (
 )
 
 
+OWN = torch.library.Library("mend_test", "DEF")  # like torchvision's, which keeps a mask's boxes
+OWN.define("nms(Tensor boxes, Tensor scores) -> Tensor")
+OWN.impl("nms", lambda boxes, scores: (scores > 0).nonzero().view(-1), "CUDA")
+
+
 class Values(unittest.TestCase):
     def on_read(self, _bytes):
         return self.values.answer() or 0
@@ -116,6 +121,40 @@ class Values(unittest.TestCase):
             self.assertEqual(scores.argmax(-1).tolist(), [0, 1, 2, 3, 0, 1])
             self.assertEqual(scores[:2].argmax(-1).tolist(), [0, 0])
             self.assertEqual((scores.sum().item(), int(scores[0, 0].long())), (0, 0))
+
+    def test_masks_that_decide_a_size_are_all_true_at_an_end(self):
+        """Even those that exclude each other, and those of too many elements to have. What choices
+        make is not: their sum is known."""
+        scores = torch.empty(6, 4, device="cuda")
+        many = torch.empty((1 << 20) + 1, device="cuda")
+        for value, kept, count in ((0, 0, 1), (1, 24, 24), ("all", 24, 24)):
+            with self.mode(value=value):
+                labels = torch.zeros(6, 4, dtype=torch.int64, device="cuda")
+                labels[scores < 0.3] = -1
+                labels[(scores >= 0.3) & (scores < 0.7)] = -2
+                for expected, found in (
+                    (24 if value == "all" else 0, labels == -1),
+                    (24 if value != 1 else 0, labels != -2),
+                    (0, scores[:0] > 0),
+                ):
+                    self.assertEqual(len(torch.where(found)[0]), expected)
+                self.assertEqual(len(many[many > 0.5]), len(many) if value else 0)
+                parts = [torch.where(scores.argmax(-1) == i)[0] for i in range(4)]
+                self.assertEqual(sum(map(len, parts)), 6)
+                boxes = torch.empty(24, 4, device="cuda")
+                found = torch.ops.mend_test.nms(boxes, boxes[:, 0])
+                self.assertEqual(found.tolist(), list(range(count)))
+            self.assertEqual(max(self.values.counts.values()), len(many))
+        for given, count in ((0.25, 6), (3, 3), (100, 24)):
+            with self.mode(value="all", given={"x.py:1": given}):
+                self.assertEqual(len(torch.ops.mend_test.nms(boxes, boxes[:, 0])), count)
+
+    def test_a_condition_that_is_turned_turns_no_number(self):
+        scores = torch.empty(6, 4, device="cuda")
+        for value in (False, True):
+            with self.mode(value=int(not value), number=0, given={"x.py:1": value}):
+                self.assertEqual(bool((scores > 0).all()), value)
+                self.assertEqual((int(scores.sum()), scores[0, 0].long().item()), (0, 0))
 
     def test_floats_are_finite(self):
         """Whatever their number, so that checks for NaN decide nothing."""

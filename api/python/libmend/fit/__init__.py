@@ -20,7 +20,7 @@ from pathlib import Path
 from .. import _devices, _library
 from .._errors import Error
 from . import _answer, _cards, _function, _orders, _page, _text
-from ._runs import ALLOCATORS, CannotRun, Program, Row, Server
+from ._runs import ALL, ALLOCATORS, CannotRun, Program, Row, Server
 
 RECORD = "fit.pickle"
 FIRST_STEPS = 2  # an optimizer makes its state there
@@ -163,6 +163,7 @@ class Fit:
             self.policies["default"] = "caching:2.13"
         self.ends = 0  # so many of them have one end of values, as many the other
         self.plans = False  # by how much memory there is: no run is without a limit then
+        self.turned: dict[str, bool] = {}  # conditions that end the program otherwise
         self.cold: Row | None = None  # a run that compiled, and its measurements for that
 
     def run(self, allocator, card, size=None, memory=None, **more) -> Row:
@@ -236,20 +237,20 @@ class Fit:
             self.run(allocator, card, size, memory, **way).completes for way in ways or self.ways
         )
 
-    def verdict(self, allocator, card) -> _answer.Verdict:
+    def verdict(self, allocator, card, size=None) -> _answer.Verdict:
         def judged(way, row):
             def limited(memory):
-                return self.run(allocator, card, None, memory, **way)
+                return self.run(allocator, card, size, memory, **way)
 
             def on_card(beside):
-                return self.on_card(allocator, card, beside, **way)
+                return self.on_card(allocator, card, beside, size, **way)
 
             if self.plans:
                 return _answer.judge_on_card(card, row, on_card)
             return _answer.judge(card.total_bytes, allocator, card, row, limited)
 
         try:
-            rows = self.free(allocator, card)
+            rows = self.free(allocator, card, size)
         except CannotRun as error:
             first_line, *_ = str(error).splitlines()
             self.elsewhere[card.key] = first_line.removeprefix("the program ")
@@ -259,37 +260,74 @@ class Fit:
 
     # ---- values that only a GPU computes ---------------------------------------------------------
 
+    def settled(self, card, size=None, **way) -> Row:
+        """A run of the first allocator. A condition that only a GPU computes may end it with an
+        error. Such a one reads the opposite from then on, as if the user had said so."""
+        row = self.unlimited(self.allocators[0], card, size, **way)
+        opposite, given = not way, self.server.given
+        while row.ended.startswith("failed"):
+            places = [re.findall(r"[^\s(]+:\d+", line)[-1:] for line in reversed(row.conditions)]
+            for place in [one for found in places for one in found if one not in given]:
+                given[place] = opposite
+                self.rows.clear()
+                other = self.unlimited(self.allocators[0], card, size, **way)
+                if (other.ended, other.conditions) != (row.ended, row.conditions):
+                    self.turned[place], row = opposite, other
+                    break
+                del given[place]
+            else:
+                self.rows.clear()
+                break
+        return row
+
     def values(self, card, size=None) -> dict:
         """Which values the program reads that a kernel would have computed, and whether memory
-        depends on them: it runs with zeros, and with ones or spread values in their place."""
-        allocator = self.allocators[0]
-        zeros = self.free(allocator, card, size)[0]
+        depends on them: it runs with zeros, with ones or spread values in their place, and with
+        masks that are all true where they decide a size. Masks and choices have ends: if numbers
+        make no difference, memory lies between. With masks that numbers decide, as levels of boxes,
+        they may change a peak, but no request where all masks are true."""
+        zeros = self.free(self.allocators[0], card, size)[0]
         if not zeros.reads:
             return {"reads": [], "depends": False, "is_known": True}
-        ones = self.unlimited(allocator, card, size, value=1)
-        is_same = ones.is_whole and zeros.has_memory_of(ones)
-        is_held = not is_same and zeros.allocated_bytes == ones.allocated_bytes
-        sizes = [row.reserved_bytes if is_held else row.allocated_bytes for row in (zeros, ones)]
+        ones = self.settled(card, size, value=1)
+        others = [(ones, {"value": 1})]
+        if zeros.counts or ones.counts:
+            full = self.settled(card, size, value=ALL)
+            if not full.ended.startswith("failed"):
+                others = [one for one in others if not ones.ended.startswith("failed")]
+                others.append((full, {"value": ALL}))
+        zeros = self.free(self.allocators[0], card, size)[0]
+        found, way = next((one for one in others if not one[0].is_whole), others[-1])
+        is_same = all(row.is_whole and zeros.peaks() == row.peaks() for row, _ in others)
+        is_known = is_same
+        if found.is_whole and not is_same:
+            pairs = [(row, self.settled(card, size, **way, number=0)) for row, way in others]
+            is_known = pairs[-1][0].asks_as(pairs[-1][1]) or all(
+                row.peaks() == other.peaks() for row, other in pairs
+            )
+        if found.is_whole:  # with zeros, between them lies all that was seen
+            others = sorted([(zeros, {}), *others], key=lambda one: one[0].peaks())
+            found, way = others[-1] if others[-1][0].peaks() > zeros.peaks() else others[0]
+        is_held = not is_same and zeros.allocated_bytes == found.allocated_bytes
+        sizes = [row.reserved_bytes if is_held else row.allocated_bytes for row in (zeros, found)]
         return {
             "reads": zeros.reads,
+            "counts": found.counts,
             "depends": not is_same,
-            "is_known": is_same,
+            "is_known": is_known,
             "verb": "holds" if is_held else "uses",
             "with_zeros_bytes": sizes[0],
-            "with_ones_bytes": sizes[1] if ones.is_whole else None,
-            "with_ones_ended": ones.ended,
+            "with_ones_bytes": sizes[1] if found.is_whole else None,
+            "with_ones_ended": found.ended,
+            "with_ones_line": found.ooms[0]["line"] if found.ooms else None,
+            "other_end": way,
         }
 
-    def bound(self, card, values: dict) -> None:
-        """Where memory depends on masks and choices alone, these have two ends, and are run with
-        both: with zeros in the place of all other values it is the same as with ones."""
-        allocator = self.allocators[0]
-        ones = {"value": 1}
-        row = self.unlimited(allocator, card, **ones)
-        if row.is_whole and row.has_memory_of(self.unlimited(allocator, card, **ones, number=0)):
-            values["is_known"] = True
+    def bound(self, values: dict) -> None:
+        """Where memory depends on masks and choices alone, the program runs with both ends."""
+        if values["depends"] and values["is_known"] and not self.ends:
             self.ends = len(self.ways)
-            self.ways += [{**way, **ones} for way in self.ways]
+            self.ways += [{**way, **values["other_end"]} for way in self.ways]
 
     def between(self, rows: list[Row]) -> int:
         """The difference that the two ends make."""
@@ -300,12 +338,15 @@ class Fit:
 
     # ---- one record answers for all sizes --------------------------------------------------------
 
-    def record(self, card, size=None) -> dict:
-        """Runs once with the history of its memory, and asks `libmend report` for the owners at the
-        peak, and `libmend replay` for the minimum memory of each allocator."""
+    def record(self, card, values: dict, size=None) -> dict:
+        """Runs once with the history of its memory, at the end of values that takes more. Asks
+        `libmend report` for the owners at the peak, and `libmend replay` for the minimum memory of
+        each allocator."""
         file = str(Path(self.folder) / RECORD)
         more = {"memory_bytes": card.total_bytes} if self.plans else {}
         more["arguments"] = self.program.argv(self.knob, size)
+        if self.ends and (values.get("with_ones_bytes") or 0) > values["with_zeros_bytes"]:
+            more |= values["other_end"]
         row = self.server.run("default", card, record=file, **more)
         report = _ask("report", "--json", "--no-what-if", file) if row.is_whole else []
         replays = [] if self.plans else self.replay(file, "fit")
@@ -394,7 +435,7 @@ class Fit:
             if card.total_bytes < self.run(first, base).allocated_bytes // 2:
                 continue
             row, of_base = self.run(first, card), self.run(first, base)
-            if row.has_memory_of(of_base):
+            if row.peaks() == of_base.peaks():
                 card = card._replace(capability=base.capability)
             if self.verdict(allocator, card).what == _answer.FITS:
                 return card
@@ -423,13 +464,15 @@ class Fit:
             return self.answer_largest()
         targets = self.targets()
         base = targets[0][2] if targets else _cards.USUAL
+        self.settled(base)
         self.look_at(self.free(self.allocators[0], base)[0], [card for _, _, card in targets])
         if self.plans and not targets:
             base = self.smallest(self.allocators[0], base) or _cards.CARDS[-1]
         values = self.values(base)
-        if values["depends"]:
-            self.bound(base, values)
+        self.bound(values)
         is_known = values["is_known"]
+        later = len(self.ways) * (len(self.allocators) - 1) + 1  # of the others, and the recorded
+        self.server.known = len(self.server.runs) + later
         for allocator in list(self.allocators):
             try:
                 self.free(allocator, base)
@@ -438,7 +481,7 @@ class Fit:
                     raise
                 self.failed[allocator] = str(error)
                 self.allocators.remove(allocator)
-        record = self.record(base)
+        record = self.record(base, values)
         columns = {
             allocator: self.column(allocator, base, record["least"][allocator], is_known, targets)
             for allocator in self.allocators
@@ -466,6 +509,7 @@ class Fit:
             "failed": self.failed,
             "elsewhere": self.elsewhere,
             "values": values,
+            "turned": self.turned,
             "owners": record["owners"],
             "peak_bytes": record["peak_bytes"],
             "targets": judged,
@@ -497,7 +541,7 @@ class Fit:
             if rows[0].unknown:  # which may be nothing
                 few = self.least(allocator, base, said, rows[0].reserved_bytes, self.ways[:1])
                 need.least_bytes = _answer.need_of(few, allocator, *beside).least_bytes
-            need.least_bytes -= self.between(rows)
+            need.least_bytes = max(need.least_bytes - self.between(rows), beside[0])
             need.most_bytes += self.between(rows)
             column["need"] = vars(need)
             if not targets:
@@ -523,32 +567,22 @@ class Fit:
         }
 
     def answer_largest(self) -> dict:
+        """The largest size whose verdict is that it fits."""
         knob, low, high, step = self.options.largest
         targets = self.targets()
-        first = self.allocators[0]
-        self.look_at(self.free(first, targets[0][2], low)[0], [card for *_, card in targets], low)
-        found = []
-        for label, total, card in targets:
-            sizes = {}
-            for allocator in self.allocators:
-                sure, _ = _answer.room_of(total, allocator, card)
-                sizes[allocator] = _answer.largest(
-                    low,
-                    high,
-                    step,
-                    sure,
-                    lambda size: max(
-                        self.free(allocator, card, size), key=lambda row: row.reserved_bytes
-                    ),
-                    lambda size: self.completes(allocator, card, sure, size),
-                )
-            room = _answer.room_of(total, "default", card)[0]
-            one = {"label": label, "total_bytes": total, "room_bytes": room, "largest": sizes}
-            found.append(one)
-        size = found[0]["largest"][first] or low
-        card = targets[0][2]
+        first, card = self.allocators[0], targets[0][2]
+        self.settled(card, low)
+        self.look_at(self.free(first, card, low)[0], [card for *_, card in targets], low)
+        self.bound(self.values(card, low))
+        while True:
+            found = [self.largest(*target) for target in targets]
+            size = found[0]["largest"][first] or low
+            values, ends = self.values(card, size), self.ends
+            self.bound(values)
+            if self.ends == ends:  # the same ways as at the least size
+                break
         if self.options.page:
-            self.record(card, size)
+            self.record(card, values, size)
         return {
             "program": self.program.words(),
             "torch": self.server.torch,
@@ -561,9 +595,29 @@ class Fit:
             "world_size": self.program.world_size,
             "knob": knob,
             "span": [low, high, step],
-            "values": self.values(card, size),
+            "values": values,
+            "turned": self.turned,
             "targets": found,
         }
+
+    def largest(self, label, total, card) -> dict:
+        _, low, high, step = self.options.largest
+
+        def of(allocator) -> int | None:
+            return _answer.largest(
+                low,
+                high,
+                step,
+                _answer.room_of(total, allocator, card)[0],
+                lambda size: max(
+                    self.free(allocator, card, size), key=lambda row: row.reserved_bytes
+                ),
+                lambda size: self.verdict(allocator, card, size).what == _answer.FITS,
+            )
+
+        room = _answer.room_of(total, "default", card)[0]
+        sizes = {allocator: of(allocator) for allocator in self.allocators}
+        return {"label": label, "total_bytes": total, "room_bytes": room, "largest": sizes}
 
 
 def _most_and_least(sizes) -> tuple[int, int]:
@@ -609,7 +663,9 @@ def _answered(options: argparse.Namespace, program: Program, begin: float) -> di
     ) as server, tempfile.TemporaryDirectory() as folder:
         fits = Fit(options, program, server, folder)
         answer = fits.answer()
-        for line in set(given) - set(answer["row"]["given"]):
+        read = set().union(*(run.get("given", ()) for run in server.runs))
+        answer["row"]["given"] = {line: server.given[line] for line in server.given if line in read}
+        for line in set(given) - read:
             raise CannotRun(f"--value {line}: no value that only a GPU computes is read there")
         answer["runs"] = server.runs
         answer["status"] = status_of(answer, options)

@@ -116,10 +116,10 @@ def with_room_for(size: int, found: Verdict) -> Verdict:
 
 
 def largest(
-    low: int, high: int, step: int, usable: int, run: Callable, limited: Callable
+    low: int, high: int, step: int, usable: int, run: Callable, fits: Callable
 ) -> int | None:
-    """The largest of low, low + step, ... up to high that runs in `usable` bytes, or None.
-    run(size) is the row without a limit, limited(size) whether it completes with one. The need of a
+    """The largest of low, low + step, ... up to high that fits into `usable` bytes, or None.
+    run(size) is the row without a limit, fits(size) the verdict. The need of a
     program is nearly linear in its size. So this follows the line through the two sizes next to the
     limit, first halfway from allocated to reserved, then of either, and otherwise halves the
     rest."""
@@ -128,9 +128,7 @@ def largest(
     size = low
     while bad - good > step:
         row = rows[size] = run(size)
-        does = row.is_whole and row.allocated_bytes <= usable
-        if does and row.reserved_bytes > usable:
-            does = limited(size)
+        does = row.is_whole and row.allocated_bytes <= usable and fits(size)
         good, bad = (size, bad) if does else (good, size)
         guesses = [2 * size] if len(rows) == 1 else _guesses(rows, usable, step)
         inside = [g for g in (low + int(g - low) // step * step for g in guesses) if good < g < bad]

@@ -20,6 +20,7 @@ from ._cards import Card
 UNLIMITED = 1 << 40
 RANKS_OF_NODE = 8  # and GPUs
 USUAL_KERNEL_NS = 20_000
+ALL = "all"  # a value: see _values.py
 SERVER = Path(__file__).with_name("_server.py")
 ALLOCATORS = {"default": "PyTorch's default", "expandable": "expandable segments", "mend": "Mend"}
 # Variables that choose the allocator of a program, or hide devices, which fit does itself.
@@ -123,6 +124,7 @@ class Row:
     ended: str  # end, steps, peaks repeat, time, out of memory, failed: ..., exit N
     allocated_bytes: int = 0
     reserved_bytes: int = 0
+    asked_bytes: int = 0  # by all requests together
     steps: int = 0
     steps_differ: bool = False  # in their requests
     streams: int = 0  # that have memory
@@ -133,6 +135,8 @@ class Row:
     reads: list = dataclasses.field(default_factory=list)  # of values: (line, count)
     unknown: list = dataclasses.field(default_factory=list)  # whose sizes a GPU alone knows
     whole_reads: list = dataclasses.field(default_factory=list)  # of them, of whole numbers
+    counts: list = dataclasses.field(default_factory=list)  # (line, the most that a mask keeps)
+    conditions: list = dataclasses.field(default_factory=list)  # the last lines that read one
     given: dict = dataclasses.field(default_factory=dict)  # values by line, of the user's
     used_gpu: bool = False
     compiles: bool = False  # a later run has it from a cache
@@ -147,11 +151,12 @@ class Row:
     def completes(self) -> bool:
         return self.is_whole and not self.ooms
 
-    def has_memory_of(self, other: Row) -> bool:
-        return (self.allocated_bytes, self.reserved_bytes) == (
-            other.allocated_bytes,
-            other.reserved_bytes,
-        )
+    def peaks(self) -> tuple[int, int]:
+        return self.allocated_bytes, self.reserved_bytes
+
+    def asks_as(self, other: Row) -> bool:
+        """It has the same peaks, and has requested as much: below a peak, too, all is the same."""
+        return (*self.peaks(), self.asked_bytes) == (*other.peaks(), other.asked_bytes)
 
 
 class Server:
@@ -159,9 +164,10 @@ class Server:
 
     def __init__(self, program: Program, steps: int, seconds: int, given: dict) -> None:
         self.program, self.steps, self.seconds = program, steps, seconds
-        self.given = given  # values by line
+        self.given = dict(given)  # values by line
         self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.runs: list[dict] = []
+        self.known = 0  # of the runs that will be made
         for arguments in (json.dumps(program.arguments), ""):
             ready = self._start(arguments)
             if "poisoned" not in ready:
@@ -214,7 +220,7 @@ class Server:
         arguments: list[str] | None = None,
         record: str | None = None,
         beside_bytes: int = 0,
-        value: int = 0,
+        value: int | str = 0,
         number: int | None = None,
         kernel_ns: int = USUAL_KERNEL_NS,
         workspaces: str = "least",
@@ -238,17 +244,23 @@ class Server:
             "record": record,
             "beside_bytes": beside_bytes,
             "value": value,
-            "number": value if number is None else number,
+            "number": int(bool(value)) if number is None else number,
             "given": self.given,
         }
-        _tell(f"run {len(self.runs) + 1}: {ALLOCATORS[allocator]}, {card.name}")
+        number_of_run = len(self.runs) + 1
+        known = f" of at least {self.known}" if self.known > number_of_run else ""
+        words = f"run {number_of_run}{known}: {ALLOCATORS[allocator]}, {card.name}"
+        _tell(words)
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         row = {"ended": "failed: it ended without a word"}
         while "status" not in (answer := self._answer()):
             if not answer:
                 raise CannotRun(f"{self.program.interpreter[0]} ended: {self.last_words()}")
-            row = answer
+            if "step" in answer:
+                _tell(f"{words}, step {answer['step']}{answer['of']}")
+            else:
+                row = answer
         _tell("")
         if answer["hangs"]:
             row["ended"] = f"hangs outside of Python: it does not end after {self.seconds} s"

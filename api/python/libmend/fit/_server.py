@@ -36,6 +36,7 @@ LATER_STEPS = 4
 LATER_STEPS_THAT_DIFFER = 48
 FIRST_STEPS = 2  # that differ from later ones: an optimizer makes its state
 POISONED = 3
+MOST_CONDITIONS = 4
 WORKSPACE = [{"filename": "<cuBLAS>", "name": "workspace", "line": 0}]
 
 
@@ -148,7 +149,7 @@ class Run:
 
     def __init__(self, request: dict, program: list[str], answers) -> None:
         self.request, self.program, self.answers = request, program, answers
-        self.begin = time.monotonic()
+        self.begin = self.told = time.monotonic()
         self.process, self.main = os.getpid(), threading.get_ident()
         self.steps = self.grew_at = 0
         self.leader, self.followers = lambda: None, weakref.WeakSet()  # of the optimizers
@@ -292,10 +293,16 @@ class Run:
         self.asked_before = asked
         wanted = self.request["steps"]
         later = LATER_STEPS if len(self.asked) < 2 else LATER_STEPS_THAT_DIFFER
-        if wanted == self.steps:
+        last = wanted or 2 * self.grew_at + later
+        if self.steps == wanted:
             self.finish("steps")
-        elif wanted == 0 and self.steps >= 2 * self.grew_at + later:
+        elif wanted == 0 and self.steps >= last:
             self.finish("peaks repeat")
+        now = time.monotonic()
+        if now >= self.told + 1 and os.getpid() == self.process:
+            self.told = now
+            of = "" if wanted < 0 else f" of {last}" if wanted else f" of about {last}"
+            os.write(self.answers, json.dumps({"step": self.steps, "of": of}).encode() + b"\n")
 
     def on_out_of_memory(self, _device: int, size: int, _total: int, _free: int) -> None:
         if len(self.ooms) < 8:
@@ -378,11 +385,14 @@ class Run:
             "asks_free": self.asks_free,
             "grew_at_step": self.grew_at,
             **self.peaks,
+            "asked_bytes": figures.get("requested_bytes.all.allocated", 0),
             "retries": figures.get("num_alloc_retries", 0),
             "ooms": self.ooms,
             "reads": self.reads.most_common(),
             "unknown": self.unknown(),
             "whole_reads": self.whole_reads.most_common(),
+            "counts": sorted(self.values.counts.items(), key=lambda one: -one[1]),
+            "conditions": list(self.values.conditions)[-MOST_CONDITIONS:],
             "given": self.values.used,
             "used_gpu": self.torch.cuda.is_initialized(),
             "compiles": self.compiles(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import _answer, _cards
 from ._answer import gib
-from ._runs import ALLOCATORS
+from ._runs import ALL, ALLOCATORS
 
 COMPARED = "2.8."  # of PyTorch: docs/fit.md#accuracy
 MOST_OWNERS = 6
@@ -39,7 +39,8 @@ def _reads(reads: list) -> str:
 
 def wrong_values(row) -> str:
     """Why a run may have failed that computed nothing, in lines for people, or ""."""
-    if not row.whole_reads or not row.ended.startswith("failed"):
+    is_library = any(name in row.ended.lower() for name in _LIBRARIES)
+    if not row.whole_reads or not row.ended.startswith("failed") or is_library:
         return ""
     return (
         f"It may be because of values that only a GPU computes. They are 0 here, at"
@@ -58,13 +59,20 @@ def _ends(values: dict) -> list[str]:
     sizes = [values["with_zeros_bytes"], values["with_ones_bytes"]]
     if sizes[1] is None:
         zeros, ones = gib(sizes[0]), f"it {failure(values['with_ones_ended'])}"
+        ones += f", at {values['with_ones_line']}" if values["with_ones_line"] else ""
     else:
         zeros, ones = _apart(*sizes)
-    return [
-        f"It {values['verb']} {zeros} where they are 0, and where they are 1 or spread evenly:"
+    is_all = values["other_end"]["value"] == ALL
+    other = "all elements of each mask are kept" if is_all else "they are 1 or spread evenly"
+    lines = [
+        f"It {values['verb']} {zeros} where they are 0, and where {other}:"
         f" {ones}. They are read at",
         f"  {_reads(values['reads'])}",
     ]
+    if is_all:
+        most = [f"{line} (of {count:,})" for line, count in values["counts"][:MOST_READS]]
+        lines += ["The largest masks are kept at", f"  {', '.join(most)}"]
+    return lines
 
 
 def _unknown(answer: dict) -> list[str]:
@@ -116,13 +124,15 @@ def _assumed(answer: dict) -> list[str]:
         )
     for line, value in row["given"].items():
         what = value if isinstance(value, str) else f"{value:g}"
-        lines.append(f"ASSUMED: {line} reads {what} (--value).")
+        why = "the program fails otherwise" if line in answer["turned"] else "--value"
+        lines.append(f"ASSUMED: {line} reads {what} ({why}).")
     if values["depends"] and values["is_known"]:
         lines += [
             "ASSUMED: the memory depends on masks and choices, which only a GPU computes, and lies"
             " between their two ends.",
             *_ends(values),
-            "A verdict leaves room for that difference beyond both.",
+            "A verdict leaves room for that difference beyond both. --value FILE:LINE=VALUE narrows"
+            " it: a number, or a fraction of a mask.",
         ]
     elif row["whole_reads"] and values["is_known"]:
         lines.append(

@@ -20,9 +20,10 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 MOST = 1 << 20  # numbers in a tensor of whole numbers
 MOST_FLOATS = 1 << 15
-STALE, GUESSED, FILLED, COPIED = 1, 2, 3, 4  # as api/simulate/contents.h has them
+STALE, GUESSED, CHOSEN, FILLED, COPIED = 1, 2, 3, 4, 5  # as api/simulate/contents.h has them
 WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 BALANCED = "balanced"
+ALL = "all"  # a mask that decides a size is all true where it is read
 COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _IDLE = re.compile(
     r"aten::(empty|new_empty|record_stream|set_|resize_|_foreach|_fused|native_dropout|lift)"
@@ -38,6 +39,7 @@ _READS = re.compile(
     r"aten::(nonzero|masked_select|index|index_put_?|_index_put_impl_|_unsafe_index|_unique2|"
     r"unique_dim|unique_consecutive|repeat_interleave|bincount|equal)$"
 )
+_KEEPS = re.compile(r"\w+::nms(_rotated)?$")  # some of n boxes, by their places
 
 # They say whether floats are NaN or infinite, which a program worth to be planned for has none of.
 _TESTS = re.compile(r"aten::(isnan|isinf|isposinf|eq|ne)$")
@@ -63,6 +65,7 @@ class _Plan:
         self.overwrites = bool(_OVERWRITES.match(str(name)))
         self.is_seeded = torch.Tag.nondeterministic_seeded in func.tags if schema else False
         self.reads = bool(_READS.match(name))
+        self.keeps = bool(_KEEPS.match(name))
         self.places = bool(_PLACES.match(name))
         self.tests = bool(_TESTS.match(name))
         self.is_of_tests = bool(_OF_TESTS.match(name))
@@ -107,10 +110,14 @@ class Values(TorchDispatchMode):
 
     def __init__(self, value: int, given: dict, line_of, is_zero, count, number=None) -> None:
         """`value` stands for unknown masks and choices, which have bounds, and `number` for all
-        other values (the same)."""
+        other values (the same). With ALL it is 1, and masks that exclude each other are all true
+        where they decide a size."""
         super().__init__()
-        self.value, self.given = value, given
-        self.number = value if number is None else number
+        self.takes_all = value == ALL
+        self.value, self.given = 1 if self.takes_all else value, given
+        self.number = self.value if number is None else number
+        self.counts: dict = {}  # by line: the most elements that a mask could have kept there
+        self.conditions: dict = {}  # lines that read one, the last one at the end
         self.line_of, self.is_zero, self.count = line_of, is_zero, count
         self.used: dict = {}  # of the given value
         self.plans: dict = {}
@@ -138,7 +145,9 @@ class Values(TorchDispatchMode):
         if source is not None:
             return self.copy_to_host(func, source, args, kwargs)
         decisive = self.decisive(plan, args) if plan.reads else None
-        if decisive:
+        if plan.keeps and self.has_memory(args[0]):
+            out = self.with_answers([self.kept(len(args[0]), 1)], func, args, kwargs)
+        elif decisive:
             out = self.run_that_reads(func, plan, decisive, args, kwargs)
         else:
             out = func(*args, **kwargs)
@@ -198,7 +207,8 @@ class Values(TorchDispatchMode):
             for place in re.findall(r"[^\s(]+:\d+", self.line_of()):
                 value = self.given.get(place)
                 is_part = isinstance(value, float) and not value.is_integer()
-                if value is not None and not (is_part and dtype in WHOLE[1:]):
+                is_turned = isinstance(value, bool) and dtype != torch.bool  # a condition's
+                if value is not None and not (is_turned or (is_part and dtype in WHOLE[1:])):
                     self.used[place] = value
                     return value
         return None
@@ -218,8 +228,10 @@ class Values(TorchDispatchMode):
             target.copy_((torch.arange(count) % places).view(tensor.shape))
         elif value == 0 and plan is not None and plan.name in _ORDERS and tensor.dim() > 0:
             at = self.dimension(plan, args, kwargs)
-            places = torch.arange(tensor.shape[at])
-            target.copy_(places.view([-1] + [1] * (tensor.dim() - 1)).movedim(0, at))
+            order = torch.arange(tensor.shape[at])
+            target.copy_(order.view([-1] + [1] * (tensor.dim() - 1)).movedim(0, at))
+        elif plan is not None and plan.keeps:
+            target.copy_(torch.arange(count))
         elif value == BALANCED:
             target.zero_()
         elif tensor.dtype == torch.bool and 0 < value < 1:
@@ -227,7 +239,7 @@ class Values(TorchDispatchMode):
             target.copy_((ends[1:] > ends[:-1]).view(tensor.shape))
         else:
             target.fill_(bool(value) if tensor.dtype == torch.bool else value)
-        self.mark(tensor, GUESSED)
+        self.mark(tensor, CHOSEN if places or type(given) in (float, int, str) else GUESSED)
 
     @staticmethod
     def dimension(plan, args, kwargs) -> int | None:
@@ -296,7 +308,7 @@ class Values(TorchDispatchMode):
             if known < GUESSED:
                 self.guess(tensor)
             if known < FILLED:
-                contents = GUESSED
+                contents = min(contents, max(known, GUESSED))
         is_of_floats = any(
             isinstance(one, torch.Tensor) and one.dtype not in WHOLE for one in flat
         )
@@ -366,13 +378,32 @@ class Values(TorchDispatchMode):
         self.count(tensor.dtype in WHOLE, given is not None)
         return False
 
-    def copy_to_host(self, func, source, args, kwargs):
-        self.know(source)
-        self.answers = collections.deque([0])
+    def kept(self, places: int, least: int = 0) -> int:
+        """How many of these are kept, by values that are not known."""
+        given = self.given_here(torch.bool)
+        self.note_count(places)
+        self.count(True, given is not None)
+        if given is None or given == BALANCED or isinstance(given, bool):
+            return places if self.value else min(places, least)
+        return min(int(given * places if given < 1 else given), places)
+
+    def note_count(self, places: int) -> None:
+        line = self.line_of()
+        self.counts[line] = max(self.counts.get(line, 0), places)
+
+    def with_answers(self, answers, func, args, kwargs):
+        self.answers = collections.deque(answers)
         try:
-            out = func(*args, **kwargs)
+            return func(*args, **kwargs)
         finally:
             self.answers = None
+
+    def copy_to_host(self, func, source, args, kwargs):
+        if not self.know(source) and source.dtype == torch.bool and source.numel() == 1:
+            line = self.line_of()
+            self.conditions.pop(line, None)
+            self.conditions[line] = None
+        out = self.with_answers([0], func, args, kwargs)
         is_read = 0 < source.numel() <= MOST
         if isinstance(out, torch.Tensor) and is_read and not source.is_contiguous():
             out.copy_(self.on_host(source))  # a kernel has made it contiguous
@@ -388,11 +419,31 @@ class Values(TorchDispatchMode):
             found = list(args[:2])
         else:
             found = [args[1 if name == "aten::masked_select" else 0]]
-        if not all(Values.has_memory(one) and 0 < one.numel() <= MOST for one in found):
+        if not all(map(Values.has_memory, found)):
             return []
-        return found
+        is_few = all(0 < one.numel() <= MOST for one in found)
+        return found if is_few or Values.is_mask(plan) else []
+
+    @staticmethod
+    def is_mask(plan) -> bool:
+        """How many of its elements are true is read."""
+        return plan.name in ("aten::nonzero", "aten::masked_select") or "index" in plan.name
+
+    def count_of(self, mask, is_size: bool) -> int:
+        """How many of its elements are true. Of those of one that is not known, none to all."""
+        places = mask.numel()
+        if places > MOST:
+            return self.kept(places)
+        if not self.know(mask) and is_size:
+            self.note_count(places)
+            if self.takes_all and self.contents(mask) == GUESSED:
+                self.on_host(mask).fill_(1)
+        return int(self.of_host(mask).count_nonzero())
 
     def run_that_reads(self, func, plan, decisive, args, kwargs):
+        if self.is_mask(plan):
+            counts = [self.count_of(one, not plan.writes) for one in decisive]
+            return self.with_answers(counts, func, args, kwargs)
         for one in decisive:
             self.know(one)
         values = [self.on_host(one) for one in decisive]
@@ -404,15 +455,9 @@ class Values(TorchDispatchMode):
             answers = [int(torch.equal(*values))]
         elif plan.name == "aten::bincount":
             answers = [int(values[0].min()), int(values[0].max())]
-        elif plan.name == "aten::repeat_interleave":
-            answers = [int(values[0].sum()), int(bool((values[0] >= 0).all()))]
         else:
-            answers = [int(one.count_nonzero()) for one in values]
-        self.answers = collections.deque(answers)
-        try:
-            return func(*args, **kwargs)
-        finally:
-            self.answers = None
+            answers = [int(values[0].sum()), int(bool((values[0] >= 0).all()))]
+        return self.with_answers(answers, func, args, kwargs)
 
     def answer(self) -> int | None:
         """For a read of a running operator. None: the program's own."""
