@@ -296,8 +296,9 @@ PARTS = {
         "alloc": ["cache_hits", "background_trimmed_bytes", "moves_avoided", "out_of_memory",
                   "placed_by_extension", "placed_in_run", "soft_limit_passed", "waited_requests"],
         "graphs": ["placed_in_run"],
-        "map": ["chunks_moved", "chunks_remade", "compactions", "copied_bytes", "driver_failures",
-                "placed_at_new_address", "placed_by_extension"],
+        "compact": ["compactions", "copied_bytes"],
+        "map": ["chunks_moved", "chunks_remade", "driver_failures", "placed_at_new_address",
+                "placed_by_extension"],
         "sleep": ["dropped_bytes", "sleeps", "wakes"]}),
     "frees": Part("mend_frees", "alloc", ["ranges"]),
     "shortage": Part("mend_shortage", "alloc", [], set_by={

@@ -163,11 +163,6 @@ typedef struct mend_exchange_report {
 mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluster *parts,
                                  size_t count, mend_exchange_report *report);
 
-/* Compacts one chunk, and counts it in the pass: it becomes the clusters of its live pages, by an
- * exchange of memory. MEND_ERROR_OUT_OF_MEMORY: there is no other memory to copy to. After
- * a failure of the driver some blocks may be unmapped. */
-mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
-
 /* ---- grow.c ---------------------------------------------------------------------------------- */
 
 /* Maps the plan's chunks behind its base or at a new address, and takes the block there. At a fixed

@@ -263,26 +263,6 @@ typedef struct mend_compact_size {
     uint64_t gained_bytes; /* bytes of pages without a live byte */
 } mend_compact_size;
 
-/* The limits of a pass. 0: none. */
-typedef struct mend_compact_candidate {
-    uint64_t number; /* number of the chunk. 0: already tried */
-    mend_compact_size size;
-} mend_compact_candidate;
-
-/* A pass over the heap: the candidates at its beginning, and the work done. */
-typedef struct mend_compact_pass {
-    mend_heap *heap;
-    mend_compact_limits limits;
-    uint64_t begun_ns;
-    mend_compact_candidate *candidates;
-    size_t candidate_count;
-    uint64_t compactions;
-    uint64_t copied_bytes;
-    uint64_t gained_bytes;
-    uint64_t driver_calls;
-    mend_compact_stop stop; /* why nothing was chosen the last time */
-} mend_compact_pass;
-
 /* Whether the chunk is partly used, may move, and may have a page without live bytes. `holds`: why
  * its free memory stays in place (MEND_BLOCKED_...). After a CPU stall that is only graph pools. */
 bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk, unsigned holds);
@@ -302,12 +282,5 @@ typedef struct mend_cluster {
 /* Finds the clusters of a partly used chunk. `clusters` holds all, or is NULL. */
 void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_cluster *clusters,
                           mend_compact_size *size);
-
-/* Lists all chunks from which a compaction would gain a page. False if malloc fails. */
-bool mend_victims_find(mend_compact_pass *pass);
-
-/* Chooses the best chunk within the limits that may still move, `elapsed_ns` after the pass began,
- * and marks it as tried. NULL: there is none, and pass->stop says why. */
-mend_chunk *mend_victims_choose(mend_compact_pass *pass, uint64_t need_bytes, uint64_t elapsed_ns);
 
 #endif
