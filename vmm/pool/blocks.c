@@ -14,6 +14,9 @@ static bool is_no_stream(mend_stream stream)
 __attribute__((noinline)) static mend_result check_block(mend_pool *pool, bool is_new,
                                                          uint64_t address, mend_order order)
 {
+    /* A check waits for the stream, and the driver knows none like this. */
+    MEND_INVALID_IF(order.stream == MEND_EVERY_STREAM,
+                    "mend_free: MEND_EVERY_STREAM is for mend_graph_pool_begin");
     mend_result result = MEND_OK;
     MEND_FEATURES_TRY(result, check, pool, is_new, address, order);
     return result;

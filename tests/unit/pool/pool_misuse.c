@@ -39,10 +39,11 @@ typedef struct scene {
     mend_error error;
 } scene;
 
-static bool open_scene(scene *s)
+static bool open_scene_with(scene *s, const char *observe)
 {
     *s = (scene){.stats = MEND_STATS_INIT, .info = MEND_BLOCK_INFO_INIT, .error = MEND_ERROR_INIT};
     mend_world_init(&s->w);
+    s->w.pool_config.observe = observe;
     s->w.sim_config.device_count = 2;
     if (!kit_open(&s->w)) {
         return false;
@@ -64,6 +65,11 @@ static bool open_scene(scene *s)
     EXPECT_OK(mend_sim_stream_create(s->w.sim, NULL, &other_stream));
     EXPECT_OK(mend_graph_pool_begin(s->begun, other_stream));
     return !mend_test_has_failed();
+}
+
+static bool open_scene(scene *s)
+{
+    return open_scene_with(s, NULL);
 }
 
 static void close_scene(scene *s)
@@ -263,6 +269,12 @@ SCENE_TEST(pool_misuse, every_argument_has_its_error)
     EXPECT_OK(mend_free(r->pool, NULL, MEND_NO_STREAM));
     EXPECT_OK(mend_pool_destroy(NULL));
     EXPECT_OK(mend_free(r->pool, r->live, NULL)); /* still a block */
+}
+
+KIT_RIG_TEST(pool_misuse, checks_change_no_error, scene, open_scene_with(r, "guard,poison"),
+             close_scene(r))
+{
+    judge_all(r);
 }
 
 MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
