@@ -358,7 +358,7 @@ def test_itself(tree):
     assert lies("`pool_api.trim_gives_back_the_moon`") == lies("`pool_no.*`") == 1
     assert lies("`mend_alloc`, `mend_pool_config.peers`, `MEND_CONF`, `mend_device_*`") == 0
     assert lies("`mend_alloc_gently`") == lies("```c\nx = MEND_ERROR_TIRED;\n```\n") == 1
-    assert lies("`map/exchange.c` and docs/support.md, `build/dev/tests/x.py`") == 0
+    assert lies("`map/grow.c` and docs/support.md, `build/dev/tests/x.py`") == 0
     assert lies("[x](../vmm/map/magic.c)") == lies("see `map/magic.c`") == 1
     good = ("`./run check`", "`libmend replay --allocator mend,expandable --capacity 1.05x`",
             "    bench/report.py --mend X \\\n        --compact TRACE\n",

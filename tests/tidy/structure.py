@@ -19,7 +19,7 @@ import re
 
 SOURCES = ("vmm/", "lab/", "api/", "bench/")
 FEATURES = ["ranges", "graphs", "sleep", "share", "record", "check", "quota", "collect",
-            "compact", "hooks"]
+            "exchange", "hooks"]
 # How many names of a feature the files of a room have: the files it cites and includes, its
 # functions, its types, each once in a file. Only to be made smaller.
 KNOWS = {
@@ -214,8 +214,8 @@ def check_features(tree):
 # Releases, and the files that may make them: a transaction that notes a refusal as deferred, or has
 # its memory as a free chunk then, which a trim releases, and the end of a heap.
 TAKES_BACK = {
-    "unmap": ("sleep/sleep", "map/retire", "map/steps", "map/exchange", "map/grow", "share/import",
-              "alloc/life"),
+    "unmap": ("sleep/sleep", "map/retire", "map/steps", "map/grow", "exchange/exchange",
+              "share/import", "alloc/life"),
     "release": ("memory/chunk", "share/import", "alloc/life"),
     "host_free": ("sleep/host_memory",),
 }
@@ -269,9 +269,9 @@ PARTS = {
     "budget": Part("mend_budget", "plan"),
     "caching": Part("mend_caching", "layout", ["plan", "alloc"]),
     "driver": Part(None, "alloc"),
-    "exports": Part(None, "share", ["sleep"]),
+    "exports": Part(None, "share", ["exchange"]),
     "graph_pools": Part("mend_graph_pools", "alloc", ["plan"]),
-    "imports": Part("mend_imports", "share", ["map", "sleep", "alloc"]),
+    "imports": Part("mend_imports", "share", ["map", "exchange", "alloc"]),
     "keeping": Part("mend_keeping", "sleep", []),
     "nodes": Part("mend_nodes", "layout", []),
     "pins": Part("mend_pins", "share", []),
@@ -296,7 +296,7 @@ PARTS = {
         "alloc": ["cache_hits", "background_trimmed_bytes", "moves_avoided", "out_of_memory",
                   "placed_by_extension", "placed_in_run", "soft_limit_passed", "waited_requests"],
         "graphs": ["placed_in_run"],
-        "compact": ["compactions", "copied_bytes"],
+        "exchange": ["chunks_moved", "compactions", "copied_bytes"],
         "map": ["chunks_moved", "chunks_remade", "driver_failures", "placed_at_new_address",
                 "placed_by_extension"],
         "sleep": ["dropped_bytes", "sleeps", "wakes"]}),
@@ -437,7 +437,7 @@ SAMPLES = [
                     "vmm/alloc/a.c": "\nx = heap->pins.a;\n",
                     "vmm/pool/a.c": "pool->heap.pins.a++;\nb.pins = 1;\n"},
      [("vmm/alloc/a.c", 2), ("vmm/pool/a.c", 1)]),
-    (check_owners, {"vmm/sleep/a.c": "x = heap->imports.a == 1 && heap->imports.b;\n"
+    (check_owners, {"vmm/exchange/a.c": "x = heap->imports.a == 1 && heap->imports.b;\n"
                                      "++c->heap->imports.a;\nf(1, &heap->imports.a);\n"
                                      "g(&heap->imports.a, 1);\nheap->imports.a[i].b |= 1;\n"
                                      "const int *a = &heap->imports.a;\n"
@@ -446,8 +446,8 @@ SAMPLES = [
                                      "MEND_TREE_EACH(const t, at, by, &heap->imports.a) {\n",
                     "vmm/base/b.h": "void f(int x, const int *y);\nvoid g(int *x, int y);\n",
                     "vmm/check/a.c": "x = heap->imports.a;\nheap->imports = y;\n"},
-     [("vmm/sleep/a.c", 2), ("vmm/sleep/a.c", 4), ("vmm/sleep/a.c", 5), ("vmm/sleep/a.c", 7),
-      ("vmm/sleep/a.c", 9), ("vmm/check/a.c", 2)]),
+     [("vmm/exchange/a.c", 2), ("vmm/exchange/a.c", 4), ("vmm/exchange/a.c", 5),
+      ("vmm/exchange/a.c", 7), ("vmm/exchange/a.c", 9), ("vmm/check/a.c", 2)]),
     (check_owners, {"vmm/alloc/a.c": "heap->shortage.held_range = 0;\n",
                     "vmm/map/a.c": "heap->shortage.others_bytes = 1;\n"
                                    "heap->shortage.held_range = 1;\n",

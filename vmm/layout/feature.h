@@ -52,8 +52,8 @@ typedef struct mend_feature {
     void (*retry)(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
     uint32_t retries;
 
-    /* The program wants memory back: release caches. */
-    void (*trim)(mend_heap *heap);
+    /* The program wants memory back: release caches, `all` or those of no more use. */
+    void (*trim)(mend_heap *heap, bool all);
 
     /* Calls on the pool have not begun, or are over. The config: until it begins, then NULL. */
     mend_result (*pool)(mend_pool *pool, mend_moment moment, const mend_pool_config *config);

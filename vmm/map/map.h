@@ -142,27 +142,6 @@ uint64_t mend_access_stretch(const mend_chunk **chunk, bool with_access);
  * MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_access_add(mend_heap *heap, int device);
 
-/* ---- exchange.c ------------------------------------------------------------------------------ */
-
-/* All work of the context is done, and the program has promised not to launch any meanwhile. The
- * chunk is frozen during the exchange. */
-
-typedef struct mend_exchange_report {
-    uint64_t copied_bytes;
-    uint64_t driver_calls;
-} mend_exchange_report;
-
-/*
- * Exchanges the memory of a mapped, awake chunk without pins, exports, retired mappings and
- * deferred work for its parts: the chunks that it becomes, in order, with an idle empty chunk of
- * their size, or NULL. No block is between them. The old memory is free memory then. `parts` NULL:
- * it stays one chunk, with new memory that is not for other processes. *report also after a
- * failure: then the chunk is as before, or unmapped. Frees no memory, and checks no limit.
- * MEND_ERROR_OUT_OF_MEMORY: the device has no room, or there are no addresses for the copy.
- */
-mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluster *parts,
-                                 size_t count, mend_exchange_report *report);
-
 /* ---- grow.c ---------------------------------------------------------------------------------- */
 
 /* Maps the plan's chunks behind its base or at a new address, and takes the block there. At a fixed

@@ -1,5 +1,5 @@
 /*
- * The frame of a transaction, and the steps of all (grow.c, exchange.c, sleep and wake). Its frame:
+ * The frame of a transaction, and the steps of all (grow.c, exchange, sleep and wake). Its frame:
  * the driver scope, in which the context is current and the capture mode is set, the meaning of a
  * failed call, and the locks of the heap. `state` alone is for calls that free mapped memory
  * serves, both are to change mappings (layout/state.h has the data under each). While a thread

@@ -24,7 +24,7 @@ mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
     uint64_t bytes = 0;
     const uint64_t keep = keep_in_chunks(&pool->heap, keep_bytes);
     mend_result result = mend_fallback_trim(&pool->heap, keep, mode == MEND_TRIM_WAIT, &bytes);
-    MEND_FEATURES_CALL(trim, &pool->heap);
+    MEND_FEATURES_CALL(trim, &pool->heap, false);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;

@@ -263,7 +263,7 @@ static bool is_of_block(const mend_heap *heap, const mend_contents *copy)
     return any;
 }
 
-void mend_copies_trim(mend_heap *heap)
+void mend_copies_trim(mend_heap *heap, bool all)
 {
     mend_driver_scope scope;
     if (heap->keeping.copies_bytes == 0 || mend_driver_scope_open(heap, &scope) != MEND_OK) {
@@ -272,7 +272,7 @@ void mend_copies_trim(mend_heap *heap)
     for (mend_tree_node *at = mend_tree_first(&heap->keeping.copies), *next; at != NULL;
          at = next) {
         next = mend_tree_next(at);
-        if (!is_of_block(heap, COPY_OF(at))) {
+        if (all || !is_of_block(heap, COPY_OF(at))) {
             drop_copy(heap, COPY_OF(at));
         }
     }

@@ -58,14 +58,6 @@ mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *opti
 /* Frees the selection, and the planned backups of chunks that do not sleep. Calls the driver. */
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);
 
-/* ---- wake.c ---------------------------------------------------------------------------------- */
-
-/* Whether the limit allows so much more memory. */
-static inline bool mend_sleep_fits_limit(const mend_heap *heap, uint64_t bytes)
-{
-    return heap->chunks.reserved_bytes + bytes <= mend_budget_limit_of_chunks(heap);
-}
-
 /* ---- keep.c ---------------------------------------------------------------------------------- */
 
 /* Backups of sleeping chunks. A driver scope is open. Slow driver calls, and the file, release
@@ -168,8 +160,9 @@ void mend_copies_leave(mend_heap *heap, mend_contents *kept, uint64_t size_bytes
 /* Frees copies until there is no more than this. */
 void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes);
 
-/* Frees copies of which no block lives any more. Opens a driver scope if there are any copies. */
-void mend_copies_trim(mend_heap *heap);
+/* Frees all copies, or those of which no block lives any more. Opens a driver scope if there are
+ * any. */
+void mend_copies_trim(mend_heap *heap, bool all);
 
 /* The copy with the next address at or before this one. NULL: none. */
 mend_contents *mend_copy_at(const mend_heap *heap, uint64_t address);

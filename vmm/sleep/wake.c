@@ -102,7 +102,8 @@ static mend_result take_memory(waking *w)
         MEND_TRY(result);
     }
     w->left_bytes = w->needed_bytes - w->reused_bytes;
-    if (w->left_bytes > 0 && !mend_sleep_fits_limit(heap, w->left_bytes)) {
+    if (w->left_bytes > 0 &&
+        heap->chunks.reserved_bytes + w->left_bytes > mend_budget_limit_of_chunks(heap)) {
         MEND_TRY(mend_trim_to_create(heap, w->left_bytes, false, &lack));
     }
     if (mend_lacks_any(lack)) {

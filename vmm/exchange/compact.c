@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "alloc/heap.h"
+#include "exchange/exchange.h"
 #include "pool/pool.h"
 
 /* Driver calls of a compaction. For each cluster: create, map twice, copy, set_access, and unmap of

@@ -13,7 +13,7 @@
  * mapped by then, and cannot be unmapped again, stay: then the others have the addresses, and the
  * rest of them are unmapped.
  */
-#include "map/map.h"
+#include "exchange/exchange.h"
 
 #include <stdlib.h>
 
@@ -138,7 +138,7 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
     uint64_t address = x->scratch;
     for (size_t i = 0; i < x->scratch_mapped; i++) {
         mend_chunk *chunk = x->parts[i].chunk;
-        mend_waits waits = {.first = heap->retire.copies};
+        mend_waits waits = {.first = mend_streams_last_stamp(&heap->streams, MEND_STREAM_UNKNOWN)};
         mend_space_take(&heap->space, address, chunk->size_bytes);
         if (mend_retire_copies_have_ended(heap)) {
             waits = (mend_waits){0};

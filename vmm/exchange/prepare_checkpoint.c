@@ -1,9 +1,10 @@
 /*
- * Private memory for chunks, one by one (map/map.h), so that a pool holds no memory that other
+ * Private memory for chunks, one by one, so that a pool holds no memory that other
  * processes can know, for a checkpoint of the process.
  */
+#include "exchange/exchange.h"
+#include "layout/feature.h"
 #include "pool/pool.h"
-#include "sleep/sleep.h"
 
 /* Memory that other processes can know, or might. */
 static bool is_shareable(const mend_chunk *chunk)
@@ -62,7 +63,7 @@ static mend_result make_private(mend_heap *heap, mend_prepare_checkpoint_report 
         behind = chunk->address + size_bytes;
         if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
             mend_exchange_report done;
-            result = mend_sleep_fits_limit(heap, size_bytes)
+            result = heap->chunks.reserved_bytes + size_bytes <= mend_budget_limit_of_chunks(heap)
                          ? mend_exchange_memory(heap, chunk, NULL, 0, &done)
                          : MEND_ERROR_OUT_OF_MEMORY;
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
@@ -81,7 +82,7 @@ static mend_result prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_r
     uint64_t last_bytes = 0;
     MEND_TRY(mend_safe_point_begin(heap, MEND_STREAM_UNKNOWN, true));
     MEND_TRY(mend_trim_to(heap, 0, false, &first_bytes));
-    mend_copies_shrink(heap, 0); /* a checkpoint would keep them */
+    MEND_FEATURES_CALL(trim, heap, true); /* a checkpoint would keep their caches */
     MEND_TRY(make_private(heap, report));
     MEND_TRY(mend_trim_to(heap, 0, false, &last_bytes)); /* memory that others have freed
                                                           * meanwhile */
