@@ -49,43 +49,6 @@ SIM_TEST(sim_capture_modes, decide_who_may_make_unsafe_calls)
     EXPECT_HEARD(f, 5, "not relaxed");
 }
 
-SIM_TEST(sim_capture_modes, forbid_plain_memory)
-{
-    uint64_t address = 0;
-    for (int call = 0; call < 2; call++) {
-        sim_fixture_begin_capture(f, f->stream);
-        if (call == 0) {
-            BREACH(CAPTURE_UNSUPPORTED, "not relaxed", plain_alloc, 1, &address);
-        } else {
-            BREACH(CAPTURE_UNSUPPORTED, "not relaxed", plain_free, 0);
-        }
-        EXPECT_TRUE(is_spoilt(f));
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
-    }
-}
-
-static void touch(sim_fixture *f, uint64_t address)
-{
-    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 0);
-}
-
-/* Two mappings of a page. Work is recorded on the last bytes of the first. */
-SIM_TEST(sim_capture_modes, tell_who_takes_away_what_was_recorded)
-{
-    uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);
-    mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
-    sim_fixture_map_at(f, address + f->page, chunk);
-    sim_fixture_begin_capture(f, f->stream);
-    touch(f, address + f->page - 512);
-    PASS(unmap, address + f->page, f->page);
-    EXPECT_U64_EQ(0, f->heard);
-    PASS(unmap, address, f->page);
-    EXPECT_HEARD(f, 1, "whose graph uses it");
-    EXPECT_FALSE(is_spoilt(f));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
-    PASS(release, chunk);
-}
-
 /* Granules with holes: memory in a hole is not touched. */
 SIM_TEST(sim_capture_modes, know_the_granules_that_work_touches)
 {

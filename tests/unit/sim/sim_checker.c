@@ -61,30 +61,6 @@ SIM_TEST(sim_checker, access_does_not_survive_a_new_mapping)
     BREACH(ILLEGAL_ADDRESS, "no access", fill, address, 0, 512, f->stream);
 }
 
-SIM_TEST(sim_checker, a_strided_kernel_may_straddle_holes)
-{
-    uint64_t address = sim_fixture_map(f, f->page, 3 * f->page);
-    sim_fixture_map_at(f, address + 2 * f->page, sim_fixture_chunk(f, f->page));
-    mend_kernel kernel = sim_kernel(MEND_KERNEL_WRITE, address, 512, 2 * f->page, 2);
-    PASS(launch, f->stream, &kernel);
-    EXPECT_U64_EQ(0, f->heard);
-    kernel.stride_bytes = f->page;
-    BREACH(ILLEGAL_ADDRESS, "is not mapped", launch, f->stream, &kernel);
-}
-
-SIM_TEST(sim_checker, handles_come_back_and_ids_do_not)
-{
-    mend_stream_info before = {0};
-    mend_stream_info after = {0};
-    mend_stream again = NULL;
-    PASS(stream_get_info, f->stream, &before);
-    PASS(stream_destroy, f->stream);
-    PASS(stream_create, &again);
-    PASS(stream_get_info, again, &after);
-    EXPECT_PTR_EQ(f->stream, again);
-    EXPECT_TRUE(before.id != after.id);
-}
-
 SIM_TEST_AS(sim_checker, access_is_given_to_each_device, .device_count = 2)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
@@ -177,17 +153,6 @@ SIM_TEST_AS(sim_checker, access_is_given_where_the_memory_can_be_reached, .devic
     PASS(set_access, address, f->page, near_and_far, 1, MEND_ACCESS_READ_WRITE);
     BREACH(INVALID_DEVICE, "device 2 cannot reach memory of device 0", set_access, address, f->page,
            near_and_far, 2, MEND_ACCESS_READ_WRITE);
-}
-
-SIM_TEST_AS(sim_checker, events_and_streams_of_two_devices_do_not_mix, .device_count = 2)
-{
-    mend_device_info second = {0};
-    mend_event event = NULL;
-    PASS(device_open, 1, &second);
-    PASS(context_push, second.context);
-    PASS(event_create, &event);
-    BREACH(INVALID_HANDLE, "an event of context 0xc001 on a stream of context 0xc000", event_record,
-           event, f->stream);
 }
 
 /* A green context shares all but its streams and events with the primary one of its device. */

@@ -85,21 +85,6 @@ SIM_TEST_AS(sim_clock, what_was_waited_for_is_not_cleaned_twice, .memory_bytes =
     EXPECT_U64_EQ(12000, mend_sim_now_ns(f->sim));
 }
 
-MEND_TEST(sim_clock, lists_have_names_and_others_are_refused)
-{
-    static const char *const unknown[] = {"", "Reference", "h200 ", "h100", NULL};
-    mend_sim_prices p = MEND_SIM_PRICES_INIT;
-    mend_sim_prices expected = MEND_SIM_PRICES_INIT;
-    mend_sim_prices_named("reference", &expected);
-    ASSERT_RESULT(MEND_OK, mend_sim_prices_named("reference", &p));
-    EXPECT_INT_EQ(0, memcmp(&p, &expected, sizeof(p)));
-    for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++) {
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_prices_named(unknown[i], &p));
-    }
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_prices_named("reference", NULL));
-    EXPECT_INT_EQ(0, memcmp(&p, &expected, sizeof(p)));
-}
-
 /* The cost of a short life of a mapping by the reference table. */
 static uint64_t run_priced_life(sim_fixture *f)
 {

@@ -63,34 +63,6 @@ SIM_TEST(sim_faults, a_sticky_one_breaks_the_context)
     EXPECT_U64_EQ(1, sim_fixture_ledger(f).mappings);
 }
 
-SIM_TEST(sim_faults, every_call_that_can_fail_fails_on_demand)
-{
-    static const char *const names[] = {
-#define X(member, name, bytes, parameters, arguments) #member,
-        MEND_DRIVER_CALLS(X)
-#undef X
-    };
-    int refused = 0;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-        fault.call = names[i];
-        refused += mend_sim_fail(f->sim, &fault) != MEND_OK;
-    }
-    EXPECT_INT_EQ(4, refused);
-    uint64_t number = 77;
-    mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
-    const mend_kernel spin = {.kind = MEND_KERNEL_SPIN};
-    ANSWER(OUT_OF_MEMORY, memory_info, &number, &number);
-    ANSWER(OUT_OF_MEMORY, exchange_capture_mode, &mode);
-    ANSWER(OUT_OF_MEMORY, event_query, NULL);
-    ANSWER(OUT_OF_MEMORY, release, 0);
-    ANSWER(OUT_OF_MEMORY, launch, f->stream, &spin);
-    ANSWER(OUT_OF_MEMORY, plain_alloc, 1, &number);
-    EXPECT_U64_EQ(77, number);
-    EXPECT_INT_EQ(MEND_CAPTURE_MODE_RELAXED, mode);
-    EXPECT_U64_EQ(0, f->heard);
-}
-
 SIM_TEST(sim_faults, a_stopped_driver_does_nothing_and_complains_of_nothing)
 {
     mend_event event = NULL;

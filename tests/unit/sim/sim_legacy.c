@@ -11,45 +11,6 @@ static mend_stream make_blocking(sim_fixture *f)
     return stream;
 }
 
-static void expect_busy(sim_fixture *f, mend_stream stream)
-{
-    ANSWER(NOT_READY, stream_query, stream);
-}
-
-/* A mark on the legacy stream is between earlier and later work of blocking streams. */
-SIM_TEST(sim_legacy, an_event_on_it_covers_blocking_streams)
-{
-    mend_stream first = make_blocking(f);
-    mend_stream second = make_blocking(f);
-    mend_event event = sim_fixture_event(f);
-    sim_fixture_spin(f, first, 100);
-    PASS(event_record, event, NULL);
-    sim_fixture_spin(f, second, 10);
-    mend_sim_advance(f->sim, 99);
-    ANSWER(NOT_READY, event_query, event);
-    mend_sim_advance(f->sim, 1);
-    PASS(event_query, event);
-    expect_busy(f, second);
-    PASS(stream_synchronize, second);
-    EXPECT_U64_EQ(110, mend_sim_now_ns(f->sim));
-}
-
-SIM_TEST(sim_legacy, looks_captured_while_a_blocking_stream_is)
-{
-    mend_stream blocking = make_blocking(f);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_RELAXED));
-    EXPECT_INT_EQ(MEND_CAPTURE_NONE, sim_fixture_info(f, NULL).capture);
-    PASS(stream_query, NULL);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, blocking, MEND_SIM_CAPTURE_RELAXED));
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, sim_fixture_info(f, NULL).capture);
-    EXPECT_U64_EQ(0, sim_fixture_info(f, MEND_STREAM_LEGACY).capture_id);
-    EXPECT_INT_EQ(MEND_CAPTURE_NONE, sim_fixture_info(f, MEND_STREAM_PER_THREAD).capture);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, blocking, NULL));
-    EXPECT_INT_EQ(MEND_CAPTURE_NONE, sim_fixture_info(f, NULL).capture);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
-    EXPECT_U64_EQ(0, f->heard);
-}
-
 /* Each spoils the capture: so they are made one by one. */
 SIM_TEST(sim_legacy, is_out_of_use_while_a_blocking_stream_is_captured)
 {
