@@ -3,17 +3,6 @@
 
 #include "tests/contract/contract.h"
 
-CONTRACT_TEST(contract_chunk, memory_falls_at_create_and_rises_at_release)
-{
-    uint64_t size = 32 * c->page;
-    uint64_t before = contract_free_bytes(c);
-    mend_chunk_handle handle = contract_create(c, size);
-    EXPECT_TRUE(handle != 0);
-    contract_expect_free(c, before - size);
-    PASS(release, handle);
-    contract_expect_free(c, before);
-}
-
 CONTRACT_TEST(contract_chunk, a_mapping_holds_memory_like_a_handle)
 {
     uint64_t size = 32 * c->page;
@@ -31,19 +20,6 @@ CONTRACT_TEST(contract_chunk, a_mapping_holds_memory_like_a_handle)
     PASS(unmap, address, size);
     contract_expect_free(c, before);
     PASS(address_free, address, size);
-}
-
-CONTRACT_TEST(contract_chunk, release_before_unmap_keeps_the_bytes)
-{
-    uint64_t size = 2 * c->page;
-    uint64_t address = contract_reserve(c, size);
-    mend_chunk_handle handle = contract_create(c, size);
-    PASS(map, address, size, 0, handle);
-    contract_allow(c, address, size);
-    contract_write(c, c->stream, address, size, 0xC0FFEE, 0);
-    PASS(release, handle);
-    EXPECT_U64_EQ(0, contract_mismatches(c, address, size, 0xC0FFEE));
-    contract_drop(c, address, size, size);
 }
 
 CONTRACT_TEST(contract_chunk, bytes_outlive_their_mapping)

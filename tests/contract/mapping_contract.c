@@ -123,20 +123,6 @@ CONTRACT_TEST(contract_mapping, unmap_takes_whole_mappings)
     contract_drop(c, address, 2 * size, 2 * size);
 }
 
-CONTRACT_TEST(contract_mapping, access_spans_mappings)
-{
-    uint64_t address = contract_reserve(c, 6 * c->page);
-    for (uint64_t i = 0; i < 3; i++) {
-        mend_chunk_handle handle = contract_create(c, 2 * c->page);
-        PASS(map, address + i * 2 * c->page, 2 * c->page, 0, handle);
-        PASS(release, handle);
-    }
-    contract_allow(c, address, 6 * c->page);
-    contract_write(c, c->stream, address, 6 * c->page, 0x77, 0);
-    EXPECT_U64_EQ(0, contract_mismatches(c, address, 6 * c->page, 0x77));
-    contract_drop(c, address, 6 * c->page, 6 * c->page);
-}
-
 /* A page mapped three times, for reading: all places show it. Then one of them can be written. */
 CONTRACT_TEST(contract_mapping, access_may_be_for_reading_alone)
 {
@@ -157,19 +143,6 @@ CONTRACT_TEST(contract_mapping, access_may_be_for_reading_alone)
     contract_write(c, c->stream, address, c->page, 0x7a, 0);
     EXPECT_U64_EQ(0, contract_mismatches(c, address, 3 * c->page, 0x7a));
     contract_drop(c, address, 3 * c->page, 3 * c->page);
-}
-
-CONTRACT_TEST(contract_mapping, access_is_given_in_several_calls)
-{
-    uint64_t address = contract_reserve(c, 4 * c->page);
-    for (uint64_t i = 0; i < 4; i++) {
-        contract_map_new(c, address + i * c->page, c->page);
-    }
-    /* Giving it again changes nothing. */
-    contract_allow(c, address + c->page, 2 * c->page);
-    contract_write(c, c->stream, address, 4 * c->page, 0x78, 0);
-    EXPECT_U64_EQ(0, contract_mismatches(c, address, 4 * c->page, 0x78));
-    contract_drop(c, address, 4 * c->page, 4 * c->page);
 }
 
 /* On an H200 a hole is passed over. A range without any mapping is refused. */

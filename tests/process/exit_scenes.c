@@ -61,22 +61,6 @@ void scene_stops_and_exits(void)
     mend_sim_stop(last.sim);
 }
 
-void scene_stops_and_destroys(void)
-{
-    open_last();
-    mend_sim_stop(last.sim);
-    destroy_stopped();
-}
-
-void scene_stops_and_frees_everything(void)
-{
-    open_last();
-    mend_sim_stop(last.sim);
-    rig_free_blocks(&last);
-    check_stopped();
-    destroy_stopped();
-}
-
 /* From free memory it may go on. What needs the driver is lost with it. */
 static void alloc_stopped(uint64_t size_bytes, mend_stream stream)
 {

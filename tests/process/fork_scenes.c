@@ -31,14 +31,6 @@ static void refuse_parent_and_try_all(void)
     refused_check(&parent);
 }
 
-void scene_child_makes_a_pool_of_its_own(void)
-{
-    open_parent();
-    scene_in_a_child(rig_try_all);
-    scene_in_a_child(refuse_parent_and_try_all);
-    close_parent();
-}
-
 void scene_parent_goes_on_unharmed(void)
 {
     open_parent();

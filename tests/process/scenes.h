@@ -11,7 +11,6 @@
 
 /* Each is a test, and a function scene_NAME of fork_scenes.c. */
 #define FORK_SCENES(X)                                                                             \
-    X(child_makes_a_pool_of_its_own)                                                               \
     X(child_is_silent)                                                                             \
     X(grandchild_refuses_what_its_parent_made)                                                     \
     X(parent_goes_on_unharmed)                                                                     \
@@ -45,8 +44,6 @@
 /* The same, after the driver has shut down. */
 #define STOP_SCENES(X)                                                                             \
     X(stops_and_exits)                                                                             \
-    X(stops_and_destroys)                                                                          \
-    X(stops_and_frees_everything)                                                                  \
     X(stops_and_allocates)                                                                         \
     X(stops_before_an_atexit_handler)                                                              \
     X(stops_before_a_destructor)                                                                   \
