@@ -55,11 +55,12 @@ BANNED = re.compile(
     r"unlink(?:at)?|remove|rename(?:at)?|mkdir(?:at)?|mkfifo|shm_open|memfd_create|"
     r"socket(?:pair)?|connect|bind|send(?:to|msg)?|popen|exec[lv]p?e?|posix_spawnp?|v?fork|clone|"
     r"dlm?open|(?:un)?setenv|putenv|setuid|chmod|v?syslog|kill|raise|v?sprintf|strn?cpy|strn?cat|"
-    r"alloca|gets)")
+    r"alloca|gets|pthread_create)")
 MAY_CALL = {
     "clock_gettime": re.compile(r"vmm/(?:driver/cuda|base/system|record/publisher)\w*\.c$"),
     "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|record/publisher)\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
+    "pthread_create": re.compile(r"vmm/base/system\.c$"),  # by which all block all signals
     "dlopen": re.compile(r"vmm/(?:record/nvtx|driver/cuda|base/system)\.c$"),
     # Memory with real bytes, a look whether an address may be read, and a page for other processes.
     # None has a name in the file system.

@@ -23,9 +23,13 @@ static void *wait_for_the_end(void *argument)
     return own;
 }
 
-/* A thread sets its name last before it runs: once the name is there, its start is over. */
+/* A thread sets its name last before it runs: once the name is there, its start is over. The
+ * program's own signals stay as they are. */
 MEND_TEST(base_signals, a_thread_runs_without_signals_when_its_start_returns)
 {
+    sigset_t before;
+    sigset_t after;
+    ASSERT_INT_EQ(0, pthread_sigmask(SIG_BLOCK, NULL, &before));
     for (int i = 0; i < STARTS; i++) {
         pthread_t thread;
         char name[16] = "";
@@ -41,5 +45,9 @@ MEND_TEST(base_signals, a_thread_runs_without_signals_when_its_start_returns)
         ASSERT_TRUE(returned == &own);
         ASSERT_TRUE(sigismember(&own.masked, SIGUSR2) == 1);
         ASSERT_TRUE(sigismember(&own.masked, SIGTERM) == 1);
+    }
+    ASSERT_INT_EQ(0, pthread_sigmask(SIG_BLOCK, NULL, &after));
+    for (int number = 1; number < 32; number++) {
+        EXPECT_INT_EQ(sigismember(&before, number), sigismember(&after, number));
     }
 }

@@ -1,8 +1,6 @@
 /* Sharing a device: the releases of a trim by policy, the memory that stays free, and a shared
  * limit. */
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -182,116 +180,6 @@ MEND_TEST(pool_collect, a_damaged_shared_limit_file_is_told_once)
     kit_close(&w);
     mend_log_set_sink(NULL, NULL);
     unlink(shared_path);
-}
-
-/* Two devices, as two processes would have: only the file joins their pools. */
-MEND_TEST(pool_collect, two_pools_hold_no_more_than_the_limit_they_share)
-{
-    mend_world a;
-    mend_world b;
-    void *pointer;
-    name_file();
-    ASSERT_TRUE(open_world(&a, share_8_mib));
-    ASSERT_TRUE(open_world(&b, share_8_mib));
-    void *block = kit_alloc(&a, 5 * MEND_MIB, NULL);
-    kit_alloc(&b, 3 * MEND_MIB, NULL);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(b.pool, MEND_MIB, NULL, &pointer));
-    EXPECT_STATS(&b, effective_limit_bytes, 3 * MEND_MIB);
-    kit_free(&a, block, NULL);
-    EXPECT_OK(mend_trim(a.pool, 2 * MEND_MIB, MEND_TRIM_IDLE, NULL));
-    uint64_t left = 5 * MEND_MIB - reserved(&a);
-    kit_alloc(&b, left, NULL);
-    EXPECT_U64_EQ(8 * MEND_MIB, reserved(&a) + reserved(&b));
-    kit_close(&b);
-    kit_alloc(&a, 8 * MEND_MIB, NULL);
-    kit_close(&a);
-    unlink(shared_path);
-}
-
-/* ---- a pool that waits for another ---------------------------------------------------------- */
-
-/* Two pools of a limit of 8 MiB: one holds two blocks of 3 MiB and releases memory, the other
- * requests 4 MiB in a thread. A third may take the memory first. */
-typedef struct hand_over {
-    mend_world giver;
-    mend_world asker;
-    mend_limit_slot thief;
-    uint64_t to_steal;
-    void *blocks[2];
-    uint64_t newest;
-    pthread_t thread;
-    atomic_bool is_over;
-    mend_result result;
-} hand_over;
-
-/* At the first driver call after the wait. */
-static void steal(void *context, KIT_UNUSED const char *call, KIT_UNUSED int is_after)
-{
-    hand_over *h = context;
-    if (h->to_steal > 0 && mend_shared_limit_file_look(&h->thief, 0).room_bytes >= 4 * MEND_MIB) {
-        EXPECT_TRUE(mend_shared_limit_file_claim(&h->thief, h->to_steal));
-        h->to_steal = 0;
-    }
-}
-
-static bool open_hand_over(hand_over *h)
-{
-    *h = (hand_over){.to_steal = 0};
-    name_file();
-    if (!open_world(&h->giver, share_8_mib) || !open_world(&h->asker, share_8_mib)) {
-        return false;
-    }
-    EXPECT_OK(mend_shared_limit_file_open(shared_path, 8 * MEND_MIB, &h->thief));
-    kit_alloc_row(&h->giver, h->blocks, 2, 3 * MEND_MIB, NULL);
-    mend_others *others = h->giver.pool->others;
-    others->offer(others, 0, true, 0); /* the test is its background thread */
-    mend_sim_set_call_observer(h->asker.sim, steal, h);
-    return !mend_test_has_failed();
-}
-
-static void close_hand_over(hand_over *h)
-{
-    mend_sim_set_call_observer(h->asker.sim, NULL, NULL);
-    mend_shared_limit_file_close(&h->thief);
-    kit_close(&h->giver);
-    kit_close(&h->asker);
-    unlink(shared_path);
-}
-
-static void *ask_for_4_mib(void *argument)
-{
-    hand_over *h = argument;
-    void *pointer = NULL;
-    h->result = mend_alloc(h->asker.pool, 4 * MEND_MIB, NULL, &pointer);
-    atomic_store(&h->is_over, true);
-    return NULL;
-}
-
-/* When the other waits, and not before, a block of the giver becomes idle. */
-static void give_when_asked(hand_over *h, void *block)
-{
-    mend_others *others = h->giver.pool->others;
-    mend_wants wants = {.newest = h->newest};
-    while (wants.newest == h->newest && !atomic_load(&h->is_over)) {
-        wants = others->ask(others);
-        sched_yield();
-    }
-    h->newest = wants.newest;
-    kit_free(&h->giver, block, NULL);
-    collect(&h->giver);
-    others->offer(others, 0, true, 0);
-}
-
-#define HAND_OVER_TEST(name)                                                                       \
-    KIT_BARE_TEST(pool_collect, name, hand_over, open_hand_over(r), close_hand_over(r))
-
-HAND_OVER_TEST(a_pool_waits_for_what_becomes_idle_after_it_was_refused)
-{
-    pthread_create(&r->thread, NULL, ask_for_4_mib, r);
-    give_when_asked(r, r->blocks[0]);
-    pthread_join(r->thread, NULL);
-    EXPECT_RESULT(MEND_OK, r->result);
-    EXPECT_U64_EQ(8 * MEND_MIB, reserved(&r->giver) + reserved(&r->asker));
 }
 
 /* Others wait for it: it may be idle soon. */

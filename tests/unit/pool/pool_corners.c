@@ -118,17 +118,6 @@ KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
     kit_alloc(w, 64 * MEND_MIB, NULL);
 }
 
-/* Each call, and each of a graph pool: tests/process/refused.c. */
-KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
-{
-    void *pointer = NULL;
-    w->pool->generation++; /* as if it had been inherited through fork */
-    EXPECT_ERROR(FORKED, mend_alloc(w->pool, 512, NULL, &pointer));
-    EXPECT_ERROR(FORKED, mend_pool_destroy(w->pool));
-    EXPECT_PTR_EQ(NULL, pointer);
-    w->pool->generation--;
-}
-
 /* New memory is made beside a capture in the same thread, and the thread is as it was. */
 KIT_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
 {

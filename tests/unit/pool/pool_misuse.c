@@ -296,34 +296,10 @@ MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
     close_scene(s);
 }
 
-SCENE_TEST(pool_misuse, structs_without_a_size_are_refused)
-{
-    mend_stats stats = {.live_bytes = 7};
-    mend_block_info info = {.requested_bytes = 7};
-    mend_error error = {.driver_status = 7};
-    EXPECT_RESULT(INVALID, mend_get_stats(r->pool, &stats));
-    EXPECT_RESULT(INVALID, mend_get_block_info(r->pool, r->live, &info));
-    EXPECT_U64_EQ(7, stats.live_bytes);
-    EXPECT_U64_EQ(7, info.requested_bytes);
-    EXPECT_RESULT(FOREIGN, mend_free(r->pool, &r->host, NULL));
-    EXPECT_RESULT(INVALID, mend_get_last_error(&error));
-    EXPECT_RESULT(INVALID, mend_get_last_error(NULL));
-    EXPECT_INT_EQ(7, error.driver_status);
-    EXPECT_OK(mend_get_last_error(&r->error));
-    EXPECT_RESULT(FOREIGN, r->error.result); /* the last failure stays */
-}
-
 SCENE_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
 {
     r->config.struct_size = offsetof(mend_pool_config, address_reservation_bytes);
     r->config.detect_destroyed_streams = 77; /* not there, as far as the caller knows */
     EXPECT_OK(mend_pool_create(&r->config, &r->made));
     EXPECT_OK(mend_pool_destroy(r->made));
-}
-
-MEND_TEST(pool_misuse, the_wrong_result_or_version_is_only_a_name)
-{
-    EXPECT_STR_EQ("MEND_ERROR_UNKNOWN_RESULT", mend_result_name((mend_result)22));
-    EXPECT_STR_EQ("MEND_ERROR_UNKNOWN_RESULT", mend_result_name((mend_result)-1));
-    EXPECT_STR_EQ("MEND_ERROR_SYSTEM", mend_result_name(MEND_ERROR_SYSTEM));
 }

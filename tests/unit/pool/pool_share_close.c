@@ -57,28 +57,7 @@ CLOSED_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
     EXPECT_FIELDS(kit_stats(r->importer), retired_bytes, 0, mappings, 0, peak_mappings, 10);
 }
 
-/* One chunk is the whole device. */
-KIT_SETTING(share_one_chunk, w->placement.chunk_bytes = 8 * CHUNK,
-            w->placement.small_request_bytes = 512, w->pool_config.shareable = MEND_SHAREABLE_ON);
-
-/* The pool would rather have a smaller chunk for the request, but the import holds the memory of
- * this one. */
-KIT_TEST_IN(pool_share_close, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk,
-            kit_open_with(w, 8 * CHUNK, share_one_chunk))
-{
-    mend_export_token token = {{0}};
-    void *theirs = NULL;
-    void *block = kit_alloc(w, 4096, S(0));
-    EXPECT_STATS(w, reserved_bytes, 8 * CHUNK);
-    kit_expect_none(w, 8 * CHUNK, S(1), ""); /* the pool notes that it is full */
-    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_OK(mend_import(w->pool, &token, MEND_EXPORT_TOKEN_BYTES, &theirs, NULL));
-    kit_free(w, block, S(0));
-    kit_alloc(w, 2 * 4096, S(0));
-    EXPECT_OK(mend_import_close(w->pool, theirs, MEND_NO_STREAM));
-}
-
-/* Nor for one of many parts: the newest free chunk is in an import. */
+/* The newest free chunk is in an import. */
 KIT_TEST_IN(pool_share_close, memory_that_others_may_hold_is_no_part_of_one_chunk,
             kit_open_with(w, 8 * CHUNK, share))
 {
