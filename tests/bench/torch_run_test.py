@@ -122,35 +122,6 @@ for line in sys.stdin:
         self.assertIn("vision at its largest (80) under mend", out)
 
 
-class SearchNearAGuess(unittest.TestCase):
-    sizes = workloads.Sizes("things", smallest=4, largest=1000, fixed=64)
-
-    def search(self, limit, finest=0.0):
-        tried = []
-
-        def runs(size):
-            tried.append(size)
-            return size <= limit
-
-        found = fit.largest_near(runs, self.sizes, finest)
-        self.assertEqual(len(tried), len(set(tried)), "a size was tried twice")
-        self.assertTrue(all(size % 4 == 0 and 4 <= size <= 1000 for size in tried), tried)
-        return found, tried
-
-    def test_every_limit_is_found(self):
-        for limit in range(4, 512, 7):
-            self.assertEqual(self.search(limit)[0], limit // 4 * 4)
-
-    def test_where_nothing_or_everything_runs(self):
-        self.assertEqual(self.search(3), (0, [64, 32, 16, 8, 4]))
-        self.assertEqual(self.search(10**9), (512, [64, 128, 256, 512]))
-
-    def test_a_coarse_search_is_short(self):
-        found, tried = self.search(300, finest=0.1)
-        self.assertTrue(270 <= found <= 300, found)
-        self.assertLessEqual(len(tried), 8)
-
-
 class Figures(unittest.TestCase):
     def test_percentiles(self):
         values = list(range(1, 101))

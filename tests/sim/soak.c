@@ -19,8 +19,7 @@ enum { LONGEST_TRIAL_S = 60 };
 typedef struct worker {
     soak_report report;
     uint64_t next_seed; /* or the one under way */
-    uint64_t steps_of_seed;
-    pid_t process; /* 0: none */
+    pid_t process;      /* 0: none */
 } worker;
 
 static void add_tally(trial_tally *sum, const trial_tally *part)
