@@ -57,26 +57,25 @@ void fixture_remove(const fixture_file *file)
     unlink(file->path);
 }
 
-mend_trace *fixture_read_trace(const char *text, char *message)
+const char *fixture_message(void)
 {
-    fixture_file file = fixture_write_text(".csv", text);
+    static mend_error error;
+    error = (mend_error)MEND_ERROR_INIT;
+    mend_get_last_error(&error);
+    return error.message;
+}
+
+mend_trace *fixture_read_trace(const char *text)
+{
+    ENDING_FILE fixture_file file = fixture_write_text(".csv", text);
     mend_trace *trace = NULL;
-    if (mend_trace_read(file.path, &trace) != MEND_OK) {
-        mend_error error = MEND_ERROR_INIT;
-        mend_get_last_error(&error);
-        snprintf(message, 512, "%s", error.message);
-    }
-    fixture_remove(&file);
-    return trace;
+    return mend_trace_read(file.path, &trace) == MEND_OK ? trace : NULL;
 }
 
 mend_trace *fixture_trace(const char *text)
 {
-    char message[512];
-    mend_trace *trace = fixture_read_trace(text, message);
-    if (trace == NULL) {
-        mend_test_fail(__FILE__, __LINE__, "the trace is refused: %s", message);
-    }
+    mend_trace *trace = fixture_read_trace(text);
+    MEND_TEST_CHECK(trace != NULL, (void)0, "the trace is refused: %s", fixture_message());
     return trace;
 }
 

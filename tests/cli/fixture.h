@@ -29,9 +29,11 @@ static inline void fixture_end_trace(mend_trace **trace)
     mend_trace_destroy(*trace);
 }
 
-/* Reads a trace with this text. NULL, and *message filled (at least 512 bytes), when it is refused.
- */
-mend_trace *fixture_read_trace(const char *text, char *message);
+/* The words of the last error, until the next call. */
+const char *fixture_message(void);
+
+/* Reads a trace with this text. NULL, and an error with a message, when it is refused. */
+mend_trace *fixture_read_trace(const char *text);
 
 /* A trace that must be good. */
 mend_trace *fixture_trace(const char *text);

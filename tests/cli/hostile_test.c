@@ -14,14 +14,6 @@
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 
-static const char *last_message(void)
-{
-    static mend_error error;
-    error = (mend_error)MEND_ERROR_INIT;
-    mend_get_last_error(&error);
-    return error.message;
-}
-
 MEND_TEST(hostile, a_trace_has_so_many_events_and_no_more)
 {
     mend_trace *trace = NULL;
@@ -35,7 +27,7 @@ MEND_TEST(hostile, a_trace_has_so_many_events_and_no_more)
     EXPECT_RESULT(MEND_OK, builder.failure);
     mend_trace_builder_alloc(&builder, 512, (mend_trace_actor){0});
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_builder_finish(&builder, &trace));
-    EXPECT_TRUE(strstr(last_message(), "more than 3 events") != NULL);
+    EXPECT_TRUE(strstr(fixture_message(), "more than 3 events") != NULL);
     EXPECT_TRUE(trace == NULL);
     mend_trace_builder_clear(&builder);
 }
@@ -46,7 +38,7 @@ MEND_TEST(hostile, a_workload_has_no_more_events_either)
     const char *endless = "stress:staircase?base=1TiB&top=1TiB&step=1";
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                   mend_workload_generate_within(endless, 0, 1000, &trace));
-    EXPECT_TRUE(strstr(last_message(), "more than 1000 events") != NULL);
+    EXPECT_TRUE(strstr(fixture_message(), "more than 1000 events") != NULL);
     EXPECT_TRUE(trace == NULL);
 }
 
@@ -69,7 +61,7 @@ MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
         result = mend_line_source_next(&source);
     }
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, result);
-    EXPECT_TRUE(strstr(last_message(), "too much") != NULL);
+    EXPECT_TRUE(strstr(fixture_message(), "too much") != NULL);
     EXPECT_TRUE(source.line_number > LINES / 2 && source.line_number <= LINES);
     mend_line_source_close(&source);
 }
@@ -88,7 +80,7 @@ MEND_TEST(hostile, a_small_file_takes_little_memory)
     free(text);
     mend_trace *trace = NULL;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read(file.path, &trace));
-    EXPECT_TRUE(strstr(last_message(), "or 256 times the file") != NULL);
+    EXPECT_TRUE(strstr(fixture_message(), "or 256 times the file") != NULL);
 }
 
 /* Pointers chosen to meet in one place of a table make its use as slow as a list's. */
@@ -117,20 +109,18 @@ MEND_TEST(hostile, every_refusal_names_its_line)
         size_t used = strlen(text);
         snprintf(text + used, sizeof(text) - used, "0,0,allocate,%d,0x1000000000000000,0\n", i);
     }
-    char message[512] = "";
-    EXPECT_TRUE(fixture_read_trace(text, message) == NULL);
-    EXPECT_TRUE(strstr(message, ":9: more than 2^63 bytes are live") != NULL);
+    EXPECT_TRUE(fixture_read_trace(text) == NULL);
+    EXPECT_TRUE(strstr(fixture_message(), ":9: more than 2^63 bytes are live") != NULL);
 }
 
 MEND_TEST(hostile, what_a_file_holds_does_nothing_to_the_terminal)
 {
-    char message[512] = "";
-    EXPECT_TRUE(fixture_read_trace(TRACE_HEAD "0,0,\x1b[2J,9,1,0\n", message) == NULL);
-    EXPECT_TRUE(strstr(message, ":2: unknown action \"?[2J\"") != NULL);
+    EXPECT_TRUE(fixture_read_trace(TRACE_HEAD "0,0,\x1b[2J,9,1,0\n") == NULL);
+    EXPECT_TRUE(strstr(fixture_message(), ":2: unknown action \"?[2J\"") != NULL);
     ENDING_FILE fixture_file file = fixture_write_text(".costs", "\x1b]0;title\x07 1 2 3\n");
     mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_costs_read(file.path, &prices));
-    EXPECT_TRUE(strstr(last_message(), ":1: no call \"?]0;title?\"") != NULL);
+    EXPECT_TRUE(strstr(fixture_message(), ":1: no call \"?]0;title?\"") != NULL);
 }
 
 /* Models keep tables of the device's pages. */
@@ -149,10 +139,10 @@ MEND_TEST(hostile, absurd_sizes_are_not_replayed)
         mend_capacity capacity = {.kind = MEND_CAPACITY_UNLIMITED};
         EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                       mend_replay_run(huge, policies[i], &capacity, &options, &result));
-        EXPECT_TRUE(strstr(last_message(), "4 TiB") != NULL);
+        EXPECT_TRUE(strstr(fixture_message(), "4 TiB") != NULL);
         capacity = (mend_capacity){.kind = MEND_CAPACITY_BYTES, .bytes = 17 * MEND_TIB};
         EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                       mend_replay_run(small, policies[i], &capacity, &options, &result));
-        EXPECT_TRUE(strstr(last_message(), "16 TiB") != NULL);
+        EXPECT_TRUE(strstr(fixture_message(), "16 TiB") != NULL);
     }
 }

@@ -9,7 +9,7 @@
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 
-void read_all(const char *path, char *text, size_t size)
+size_t read_all(const char *path, char *text, size_t size)
 {
     FILE *in = fopen(path, "r");
     size_t length = in == NULL ? 0 : fread(text, 1, size - 1, in);
@@ -17,6 +17,7 @@ void read_all(const char *path, char *text, size_t size)
     if (in != NULL) {
         fclose(in);
     }
+    return length;
 }
 
 const char *command_line(const char *format, ...)
@@ -46,17 +47,6 @@ ended_run run(const char *arguments)
     return outcome;
 }
 
-ended_run run_on(const char *arguments, const char *trace_text)
-{
-    fixture_file trace = fixture_write_text(".csv", trace_text);
-    char whole[1024];
-    EXPECT_TRUE(snprintf(whole, sizeof(whole), "%s %s", arguments, trace.path) <
-                (int)sizeof(whole));
-    ended_run outcome = run(whole);
-    fixture_remove(&trace);
-    return outcome;
-}
-
 static const char small_trace[] = TRACE_HEAD "0,0,allocate,1,31457280,0\n"
                                              "0,1,allocate,2,31457280,0\n"
                                              "0,2,free,1,31457280,0\n"
@@ -81,6 +71,12 @@ static const char *missing_of(const char *text, const char *parts)
         parts += length + (end != NULL ? strlen("...") : 0);
     }
     return NULL;
+}
+
+void expect_parts(const char *text, const char *parts)
+{
+    const char *missing = missing_of(text, parts);
+    MEND_TEST_CHECK(missing == NULL, (void)0, "no %s in:\n%s", missing, text);
 }
 
 ended_run expect_run_on(const char *trace_text, int status, const char *arguments, const char *out,

@@ -19,9 +19,7 @@ static mend_report *report_of(fixture_file file)
     mend_report *report = NULL;
     mend_result result = mend_report_create(file.path, 0, &report);
     fixture_remove(&file);
-    mend_error error = MEND_ERROR_INIT;
-    mend_get_last_error(&error);
-    MEND_TEST_CHECK(result == MEND_OK, (void)0, "%s", error.message);
+    MEND_TEST_CHECK(result == MEND_OK, (void)0, "%s", fixture_message());
     return report;
 }
 

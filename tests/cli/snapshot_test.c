@@ -44,14 +44,6 @@ static fixture_file written(const char *kind)
     return file;
 }
 
-static const char *last_message(void)
-{
-    static mend_error error;
-    error = (mend_error)MEND_ERROR_INIT;
-    mend_get_last_error(&error);
-    return error.message;
-}
-
 static const char note[] = "blocks from before the recording: 1, skipped events of segments: 2, "
                            "skipped events of other devices: 2, "
                            "added frees that were not recorded: 1";
@@ -80,7 +72,7 @@ MEND_TEST(snapshot, becomes_a_trace_whatever_wrote_it)
         ENDING_FILE fixture_file file = written(kinds[k]);
         ENDING_TRACE mend_trace *trace = NULL;
         MEND_TEST_CHECK(mend_trace_read(file.path, &trace) == MEND_OK, return, "%s: %s", kinds[k],
-                        last_message());
+                        fixture_message());
         ASSERT_TRUE(trace->event_count == count);
         for (size_t i = 0; i < count; i++) {
             EXPECT_U64_EQ(events[i].size_bytes, trace->events[i].size_bytes);
@@ -136,10 +128,10 @@ static void expect_refused(const char *complaint, const void *bytes, size_t size
     ENDING_FILE fixture_file file = fixture_write(".pickle", bytes, size);
     ENDING_TRACE mend_trace *trace = NULL;
     mend_result result = mend_trace_read(file.path, &trace);
-    MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT &&
-                        strstr(last_message(), complaint) != NULL,
-                    (void)0, "%zu bytes: %s: \"%s\" does not say \"%s\"", size,
-                    mend_result_name(result), result == MEND_OK ? "" : last_message(), complaint);
+    MEND_TEST_CHECK(
+        result == MEND_ERROR_INVALID_ARGUMENT && strstr(fixture_message(), complaint) != NULL,
+        (void)0, "%zu bytes: %s: \"%s\" does not say \"%s\"", size, mend_result_name(result),
+        result == MEND_OK ? "" : fixture_message(), complaint);
 }
 
 #define EXPECT_REFUSED(complaint, bytes) expect_refused(complaint, bytes, sizeof(bytes) - 1)
@@ -276,36 +268,16 @@ MEND_TEST(snapshot, a_wrong_event_is_named)
     }
 }
 
-/* Every cut is refused. Any change is read or refused, and sanitizers watch. */
-MEND_TEST(snapshot, survives_damage_of_any_kind)
+MEND_TEST(snapshot, every_cut_is_refused)
 {
-    mend_test_random random;
-    mend_test_random_init(&random, mend_test_seed());
     static const char *const kinds[] = {"2", "4", "json"};
     for (size_t k = 0; k < 3; k++) {
         static char good[16384];
-        fixture_file file = written(kinds[k]);
-        FILE *in = fopen(file.path, "rb");
-        ASSERT_TRUE(in != NULL);
-        size_t size = fread(good, 1, sizeof(good), in);
-        fclose(in);
-        fixture_remove(&file);
-        ASSERT_TRUE(size > 500 && size < sizeof(good));
+        ENDING_FILE fixture_file file = written(kinds[k]);
+        const size_t size = read_all(file.path, good, sizeof(good));
+        ASSERT_TRUE(size > 500 && size < sizeof(good) - 1);
         for (size_t cut = 1; cut < size; cut += 13) {
             expect_refused("the file ends too early", good, cut);
-        }
-        for (int round = 0; round < 100; round++) {
-            static char damaged[sizeof(good)];
-            memcpy(damaged, good, size);
-            for (uint64_t n = 1 + mend_test_random_below(&random, 4); n > 0; n--) {
-                uint64_t at = mend_test_random_below(&random, size);
-                damaged[at] = good[mend_test_random_below(&random, size)];
-            }
-            file = fixture_write(".pickle", damaged, size);
-            ENDING_TRACE mend_trace *trace = NULL;
-            mend_result result = mend_trace_read(file.path, &trace);
-            EXPECT_TRUE((result == MEND_OK) == (trace != NULL));
-            fixture_remove(&file);
         }
     }
 }
@@ -420,6 +392,6 @@ MEND_TEST(values, memory_has_a_limit)
     EXPECT_U64_EQ(MEND_VALUE_STORE_BYTES, store.bytes_left);
     store.bytes_left = 1 << 20;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_values(bytes, sizeof(bytes), &store));
-    EXPECT_TRUE(strstr(last_message(), "too much host memory") != NULL);
+    EXPECT_TRUE(strstr(fixture_message(), "too much host memory") != NULL);
     mend_value_store_clear(&store);
 }
