@@ -111,6 +111,28 @@ mend_allocator hooks_below_allocator(hooks_rig *rig, hooks_below *below)
     return allocator;
 }
 
+void *torch_alloc(hooks_rig *rig, uint64_t size_bytes, mend_stream stream)
+{
+    void *pointer = NULL;
+    int is_foreign = 0;
+    HOOKS_OK(mend_torch_block_alloc(0, size_bytes, stream, &pointer, &is_foreign));
+    EXPECT_INT_EQ(0, is_foreign);
+    return pointer;
+}
+
+mend_torch_block torch_found(hooks_rig *rig, const void *pointer)
+{
+    mend_torch_block block = {.base = NULL};
+    HOOKS_OK(mend_torch_block_find(pointer, &block));
+    return block;
+}
+
+void torch_give(hooks_rig *rig, const void *pointer)
+{
+    mend_torch_block block = torch_found(rig, pointer);
+    HOOKS_OK(mend_torch_block_free(&block));
+}
+
 mend_pool *hooks_pool(hooks_rig *rig)
 {
     mend_pool *pool = NULL;

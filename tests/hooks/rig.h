@@ -130,6 +130,11 @@ mend_allocator hooks_below_allocator(hooks_rig *rig, hooks_below *below);
 int hooks_below_alloc(void *below, void **pointer, size_t size_bytes, mend_stream stream);
 int hooks_below_free(void *below, void *pointer, size_t size_bytes, mend_stream stream);
 
+/* A block for PyTorch on device 0, its description, and its end. */
+void *torch_alloc(hooks_rig *rig, uint64_t size_bytes, mend_stream stream);
+mend_torch_block torch_found(hooks_rig *rig, const void *pointer);
+void torch_give(hooks_rig *rig, const void *pointer);
+
 /* The default pool of device 0, and its figures. */
 mend_pool *hooks_pool(hooks_rig *rig);
 mend_stats hooks_stats(hooks_rig *rig);

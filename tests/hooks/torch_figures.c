@@ -79,6 +79,21 @@ static const char *text_of(hooks_rig *rig, uint64_t size_bytes)
     return text;
 }
 
+/* PyTorch's text, then Mend's report. Nothing is said twice. */
+HOOKS_TEST(torch_figures, out_of_memory_is_told_with_the_report, MIB)
+{
+    void *held = torch_alloc(rig, 600 * KIB, NULL);
+    EXPECT_STR_EQ(
+        "CUDA out of memory. Tried to allocate 500.00 KiB. GPU 0 has a total capacity of "
+        "1024.00 KiB of which 424.00 KiB is free. Mend has 600.00 KiB memory in use. Of the "
+        "allocated memory 600.00 KiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch "
+        "but unallocated.\nMend: the limit is 1.00 MiB, in use 600.00 KiB. Free blocks: no "
+        "setting would help; a request of 424.00 KiB would fit. Largest owners: blocks of 600.00 "
+        "KiB (600.00 KiB in 1 block, 0 allocations old) (MEND_STACKS=1MiB names lines).",
+        text_of(rig, 500 * KIB));
+    torch_give(rig, held);
+}
+
 HOOKS_TEST(torch_figures, out_of_memory_is_said_as_pytorch_says_it, 3 * MIB)
 {
     char text[20];
@@ -246,7 +261,7 @@ HOOKS_TEST(torch_figures, a_size_that_settings_round_up_is_not_counted_as_reques
     EXPECT_U64_EQ(10 * MIB + 5 * KIB - (uint64_t)in_small,
                   requested(rig, &figures, MEND_TORCH_LARGE)->current);
     EXPECT_U64_EQ(12 * MIB + 6 * KIB, figures.allocated_bytes[MEND_TORCH_ALL].current);
-    HOOKS_OK(mend_torch_block_find(large, &block));
+    block = torch_found(rig, large);
     EXPECT_U64_EQ(10 * MIB, block.requested_bytes);
     EXPECT_U64_EQ(12 * MIB, block.usable_bytes);
     EXPECT_U64_EQ(10 * MIB, rig->f->mend_torch_block_requested(large, 12 * MIB));
@@ -258,16 +273,14 @@ HOOKS_TEST(torch_figures, a_size_that_settings_round_up_is_not_counted_as_reques
     EXPECT_U64_EQ(5 * KIB, all->current);
     EXPECT_U64_EQ(0, all->allocated);
     EXPECT_U64_EQ(10 * MIB, all->freed);
-    HOOKS_OK(mend_torch_block_find(small, &block));
-    HOOKS_OK(mend_torch_block_free(&block));
+    torch_give(rig, small);
     EXPECT_U64_EQ(0, requested(rig, &figures, MEND_TORCH_ALL)->current);
     EXPECT_U64_EQ(10 * MIB + 5 * KIB, requested(rig, &figures, MEND_TORCH_ALL)->freed);
 
     /* The next block there is not rounded. */
-    HOOKS_OK(mend_torch_block_alloc(0, 12 * MIB, rig->streams[0], &large, &is_foreign));
-    HOOKS_OK(mend_torch_block_find(large, &block));
-    EXPECT_U64_EQ(12 * MIB, block.requested_bytes);
-    HOOKS_OK(mend_torch_block_free(&block));
+    large = torch_alloc(rig, 12 * MIB, rig->streams[0]);
+    EXPECT_U64_EQ(12 * MIB, torch_found(rig, large).requested_bytes);
+    torch_give(rig, large);
     HOOKS_OK(mend_torch_pool_end(0, other));
     HOOKS_OK(mend_torch_pool_remove(0, other));
 }

@@ -32,28 +32,6 @@ static filter filter_for(hooks_rig *rig, int stream, int answer)
     return (filter){.stream = rig->streams[stream], .answer = answer};
 }
 
-static void *alloc(hooks_rig *rig, uint64_t size, mend_stream stream)
-{
-    void *pointer = NULL;
-    int is_foreign = 0;
-    HOOKS_OK(mend_torch_block_alloc(0, size, stream, &pointer, &is_foreign));
-    EXPECT_INT_EQ(0, is_foreign);
-    return pointer;
-}
-
-static mend_torch_block found(hooks_rig *rig, const void *pointer)
-{
-    mend_torch_block block = {.base = NULL};
-    HOOKS_OK(mend_torch_block_find(pointer, &block));
-    return block;
-}
-
-static void give(hooks_rig *rig, const void *pointer)
-{
-    mend_torch_block block = found(rig, pointer);
-    HOOKS_OK(mend_torch_block_free(&block));
-}
-
 static mend_torch_pool_info pool_info(hooks_rig *rig, int device, mend_torch_pool_id id)
 {
     mend_torch_pool_info info = MEND_TORCH_POOL_INFO_INIT;
@@ -63,7 +41,7 @@ static mend_torch_pool_info pool_info(hooks_rig *rig, int device, mend_torch_poo
 
 static mend_torch_pool_id pool_of(hooks_rig *rig, const void *pointer)
 {
-    return rig->f->mend_torch_pool_of_tag(found(rig, pointer).tag);
+    return rig->f->mend_torch_pool_of_tag(torch_found(rig, pointer).tag);
 }
 
 /* The end of a pool that has one user, or `users`. */
@@ -80,18 +58,18 @@ HOOKS_TEST(torch_pools, a_pool_takes_what_its_filter_says, MIB)
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, drop, &f));
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_begin(0, FIRST, takes, drop, &f));
-    void *in = alloc(rig, 10 * KIB, rig->streams[0]);
-    void *out = alloc(rig, 10 * KIB, rig->streams[1]);
+    void *in = torch_alloc(rig, 10 * KIB, rig->streams[0]);
+    void *out = torch_alloc(rig, 10 * KIB, rig->streams[1]);
     EXPECT_U64_EQ(1, pool_of(rig, in).first);
     EXPECT_U64_EQ(0, pool_of(rig, out).first);
     HOOKS_OK(mend_torch_pool_end(0, FIRST));
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_end(0, FIRST));
     EXPECT_INT_EQ(1, f.dropped);
-    void *after = alloc(rig, 10 * KIB, rig->streams[0]);
+    void *after = torch_alloc(rig, 10 * KIB, rig->streams[0]);
     EXPECT_U64_EQ(0, pool_of(rig, after).first);
-    give(rig, in);
-    give(rig, out);
-    give(rig, after);
+    torch_give(rig, in);
+    torch_give(rig, out);
+    torch_give(rig, after);
     HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_remove(0, FIRST));
 }
@@ -101,14 +79,14 @@ HOOKS_TEST(torch_pools, the_pool_begun_last_is_asked_first, MIB)
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
     HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
-    void *inner = alloc(rig, KIB, rig->streams[0]);
+    void *inner = torch_alloc(rig, KIB, rig->streams[0]);
     EXPECT_U64_EQ(7, pool_of(rig, inner).second);
     HOOKS_OK(mend_torch_pool_end(0, SECOND));
-    void *outer = alloc(rig, KIB, rig->streams[0]);
+    void *outer = torch_alloc(rig, KIB, rig->streams[0]);
     EXPECT_U64_EQ(1, pool_of(rig, outer).first);
     HOOKS_OK(mend_torch_pool_end(0, FIRST));
-    give(rig, inner);
-    give(rig, outer);
+    torch_give(rig, inner);
+    torch_give(rig, outer);
     HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     HOOKS_OK(mend_torch_pool_remove(0, SECOND));
 }
@@ -120,21 +98,21 @@ HOOKS_TEST(torch_pools, memory_stays_with_a_pool_of_graphs_until_its_last_user_g
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
     HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
     EXPECT_INT_EQ(2, pool_info(rig, 0, FIRST).users);
-    void *block = alloc(rig, 600 * KIB, rig->streams[0]);
+    void *block = torch_alloc(rig, 600 * KIB, rig->streams[0]);
     mend_graph_pool *graph_pool = pool_info(rig, 0, FIRST).graph_pool;
     EXPECT_TRUE(graph_pool != NULL);
     EXPECT_U64_EQ(1, rig->f->mend_torch_pool_of_graph_pool(graph_pool).first);
     HOOKS_OK(mend_torch_pool_end(0, FIRST));
-    give(rig, block);
+    torch_give(rig, block);
     /* Too little is left for others. */
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
     HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
     HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     EXPECT_INT_EQ(0, pool_info(rig, 0, FIRST).users);
-    void *free_again = alloc(rig, 600 * KIB, rig->streams[0]);
+    void *free_again = torch_alloc(rig, 600 * KIB, rig->streams[0]);
     EXPECT_TRUE(free_again != NULL);
-    give(rig, free_again);
+    torch_give(rig, free_again);
 }
 
 /* Without a capture nothing uses memory after its free. */
@@ -143,21 +121,21 @@ HOOKS_TEST(torch_pools, a_pool_of_the_programs_shares_its_memory_until_a_capture
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
     HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    void *block = alloc(rig, 600 * KIB, rig->streams[0]);
+    void *block = torch_alloc(rig, 600 * KIB, rig->streams[0]);
     EXPECT_PTR_EQ(NULL, pool_info(rig, 0, FIRST).graph_pool);
-    give(rig, block);
-    void *other = alloc(rig, 600 * KIB, rig->streams[1]);
+    torch_give(rig, block);
+    void *other = torch_alloc(rig, 600 * KIB, rig->streams[1]);
     EXPECT_TRUE(other != NULL);
-    give(rig, other);
+    torch_give(rig, other);
     /* A block from before the capture, freed after it: the graph may use it. */
-    void *early = alloc(rig, 600 * KIB, rig->streams[0]);
+    void *early = torch_alloc(rig, 600 * KIB, rig->streams[0]);
     f.answer = MEND_TORCH_TAKES_CAPTURED;
-    void *captured = alloc(rig, KIB, rig->streams[0]);
+    void *captured = torch_alloc(rig, KIB, rig->streams[0]);
     EXPECT_TRUE(pool_info(rig, 0, FIRST).graph_pool != NULL);
-    give(rig, early);
+    torch_give(rig, early);
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[1]));
     end(rig, FIRST, 2);
-    give(rig, captured); /* outlives its pool */
+    torch_give(rig, captured); /* outlives its pool */
 }
 
 HOOKS_TEST(torch_pools, a_pool_that_pytorch_keeps_is_named_and_nothing_is_allocated, MIB)
@@ -199,20 +177,20 @@ HOOKS_TEST(torch_pools, graphs_have_pytorch_s_memory_where_the_environment_says_
 
 HOOKS_TEST(torch_pools, a_block_is_made_at_an_address, MIB)
 {
-    char *outside = alloc(rig, 32 * KIB, rig->streams[0]);
-    give(rig, outside);
+    char *outside = torch_alloc(rig, 32 * KIB, rig->streams[0]);
+    torch_give(rig, outside);
     HOOKS_OK(mend_torch_block_alloc_at(0, 8 * KIB, rig->streams[0], outside + 16 * KIB));
-    EXPECT_U64_EQ(8 * KIB, found(rig, outside + 16 * KIB).requested_bytes);
-    give(rig, outside + 16 * KIB);
+    EXPECT_U64_EQ(8 * KIB, torch_found(rig, outside + 16 * KIB).requested_bytes);
+    torch_give(rig, outside + 16 * KIB);
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    char *block = alloc(rig, 8 * KIB, rig->streams[0]);
-    give(rig, block);
+    char *block = torch_alloc(rig, 8 * KIB, rig->streams[0]);
+    torch_give(rig, block);
     HOOKS_OK(mend_torch_block_alloc_at(0, KIB, rig->streams[0], block + 4 * KIB));
     EXPECT_U64_EQ(1, pool_of(rig, block + 4 * KIB).first);
     EXPECT_TRUE(rig->f->mend_torch_block_alloc_at(0, KIB, rig->streams[0], block + 4 * KIB) !=
                 MEND_OK);
-    give(rig, block + 4 * KIB);
+    torch_give(rig, block + 4 * KIB);
     end(rig, FIRST, 1);
 }
 
@@ -260,7 +238,7 @@ HOOKS_TEST(torch_pools, a_pool_that_ends_inside_a_call_goes_with_the_last_call, 
     int is_foreign = 0;
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    give(rig, alloc(rig, KIB, rig->streams[0]));
+    torch_give(rig, torch_alloc(rig, KIB, rig->streams[0]));
     EXPECT_U64_EQ(1, hooks_stats(rig).graph_pools);
     rig->f->mend_log_set_sink(release_inside, NULL);
     releasing = rig;
@@ -277,7 +255,7 @@ HOOKS_TEST(torch_pools, a_pool_that_ends_inside_a_call_goes_with_the_last_call, 
 HOOKS_TEST(torch_pools, a_block_is_given_back_by_its_pointer, MIB)
 {
     mend_torch_block block = {.base = NULL};
-    char *pointer = alloc(rig, 700, rig->streams[0]);
+    char *pointer = torch_alloc(rig, 700, rig->streams[0]);
     HOOKS_OK(mend_torch_block_give(pointer, &block));
     EXPECT_PTR_EQ(pointer, block.base);
     EXPECT_U64_EQ(700, block.requested_bytes);
@@ -297,7 +275,7 @@ HOOKS_TEST(torch_pools, a_block_that_is_given_back_stays_with_its_pool_of_graphs
     mend_torch_block block;
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    void *pointer = alloc(rig, 600 * KIB, rig->streams[0]);
+    void *pointer = torch_alloc(rig, 600 * KIB, rig->streams[0]);
     HOOKS_OK(mend_torch_block_give(pointer, &block));
     EXPECT_PTR_EQ(pointer, block.base);
     EXPECT_U64_EQ(1, rig->f->mend_torch_pool_of_tag(block.tag).first);
@@ -308,7 +286,7 @@ HOOKS_TEST(torch_pools, a_block_that_is_given_back_stays_with_its_pool_of_graphs
     f.answer = MEND_TORCH_TAKES;
     HOOKS_OK(mend_torch_pool_add(0, SECOND, 0));
     HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
-    pointer = alloc(rig, 600 * KIB, rig->streams[0]);
+    pointer = torch_alloc(rig, 600 * KIB, rig->streams[0]);
     HOOKS_OK(mend_torch_block_give(pointer, &block));
     EXPECT_U64_EQ(7, rig->f->mend_torch_pool_of_tag(block.tag).second);
     pointer = rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]);
@@ -345,7 +323,7 @@ HOOKS_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name, MIB)
     EXPECT_INT_EQ(0, rig->f->mend_torch_pool_takes(0, rig->streams[1]));
     HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY,
                  mend_torch_block_alloc_in(0, FIRST, KIB, rig->streams[0], &pointer));
-    pointer = alloc(rig, 600 * KIB, rig->streams[0]);
+    pointer = torch_alloc(rig, 600 * KIB, rig->streams[0]);
     HOOKS_OK(mend_torch_block_give(pointer, &block));
     HOOKS_OK(mend_torch_pool_end(0, FIRST));
     EXPECT_INT_EQ(0, pool_info(rig, 0, FIRST).is_begun);
@@ -390,7 +368,7 @@ HOOKS_TEST(torch_pools, a_block_that_nobody_describes_is_given_back, MIB)
     allocator.handler.free = its_free;
     HOOKS_OK(mend_set_allocator(0, &allocator));
     its_frees = 0;
-    EXPECT_PTR_EQ(&its_block, alloc(rig, KIB, rig->streams[0]));
+    EXPECT_PTR_EQ(&its_block, torch_alloc(rig, KIB, rig->streams[0]));
     HOOKS_OK(mend_torch_block_give(&its_block, &block));
     EXPECT_INT_EQ(1, its_frees);
     EXPECT_PTR_EQ(&its_block, block.base);
@@ -413,9 +391,9 @@ HOOKS_TEST(torch_pools, figures_are_pytorchs, MIB)
     HOOKS_OK(mend_torch_reset(0, MEND_TORCH_ACCUMULATED)); /* of a test before */
     HOOKS_OK(mend_torch_use_device(0));
     HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_use_device(99));
-    void *kept = alloc(rig, 700, rig->streams[0]);
-    EXPECT_INT_EQ(0, found(rig, kept).device);
-    give(rig, alloc(rig, 64 * KIB, rig->streams[0]));
+    void *kept = torch_alloc(rig, 700, rig->streams[0]);
+    EXPECT_INT_EQ(0, torch_found(rig, kept).device);
+    torch_give(rig, torch_alloc(rig, 64 * KIB, rig->streams[0]));
     mend_torch_figures f = figures_of(rig);
     const mend_torch_stat *bytes = &f.allocated_bytes[MEND_TORCH_ALL];
     EXPECT_TRUE(1024 == bytes->current);
@@ -437,7 +415,7 @@ HOOKS_TEST(torch_pools, figures_are_pytorchs, MIB)
     EXPECT_TRUE(1024 == f.allocated_bytes[MEND_TORCH_ALL].peak);
     EXPECT_TRUE(0 == f.allocated_bytes[MEND_TORCH_ALL].allocated);
     EXPECT_TRUE(0 == f.num_ooms + f.num_alloc_retries);
-    give(rig, kept);
+    torch_give(rig, kept);
     f = figures_of(rig);
     EXPECT_TRUE(1024 == f.allocated_bytes[MEND_TORCH_ALL].freed);
     HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_get_figures(99, &f));

@@ -45,6 +45,58 @@ const runtime *runtime_get(void)
     return is_whole ? &the_runtime : NULL;
 }
 
+void runtime_symbol(const runtime *r, const char *name, void *function)
+{
+    find(r->cuda, name, function);
+}
+
+void runtime_entry(const runtime *r, const char *name, void *function)
+{
+    int status = -1;
+    EXPECT_OK(r->cuGetProcAddress_v2(name, function, 13020, 0, &status));
+    EXPECT_INT_EQ(0, status);
+}
+
+enum { MOST_MADE = 4 };
+static stream streams[MOST_MADE];
+static event events[MOST_MADE];
+static void *blocks[MOST_MADE];
+static int stream_count, event_count, block_count;
+
+stream runtime_stream(const runtime *r)
+{
+    EXPECT_OK(r->cudaStreamCreateWithFlags(&streams[stream_count], NON_BLOCKING));
+    return streams[stream_count++];
+}
+
+event runtime_event(const runtime *r)
+{
+    EXPECT_OK(r->cudaEventCreateWithFlags(&events[event_count], 0));
+    return events[event_count++];
+}
+
+void *runtime_block(const runtime *r, size_t bytes)
+{
+    EXPECT_OK(r->cudaMalloc(&blocks[block_count], bytes));
+    return blocks[block_count++];
+}
+
+void runtime_end(const runtime *r)
+{
+    EXPECT_OK(r->cudaSetDevice(0));
+    EXPECT_OK(r->cudaDeviceSynchronize());
+    while (stream_count > 0) {
+        EXPECT_OK(r->cudaStreamDestroy(streams[--stream_count]));
+    }
+    while (event_count > 0) {
+        EXPECT_OK(r->cudaEventDestroy(events[--event_count]));
+    }
+    while (block_count > 0) {
+        EXPECT_OK(r->cudaFree(blocks[--block_count]));
+    }
+    (void)r->cudaGetLastError();
+}
+
 int runtime_launch(const runtime *r, stream on)
 {
     const dimensions one = {1, 1, 1};

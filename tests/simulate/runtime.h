@@ -1,7 +1,7 @@
 /*
  * The simulated CUDA runtime: functions found by symbol, with the types of CUDA's headers. The
  * simulated machine, of two devices with 256 MiB each, is one for the process. A test frees its
- * memory.
+ * memory, but for what the functions here make.
  */
 #ifndef MEND_TESTS_SIMULATE_RUNTIME_H
 #define MEND_TESTS_SIMULATE_RUNTIME_H
@@ -141,8 +141,20 @@ typedef struct runtime {
  */
 const runtime *runtime_get(void);
 
+/* A stream that does not block, an event that can be timed, a block of device 0: they end with the
+ * test. */
+stream runtime_stream(const runtime *r);
+event runtime_event(const runtime *r);
+void *runtime_block(const runtime *r, size_t bytes);
+void runtime_end(const runtime *r);
+
 /* A kernel on a stream. Its function is never called. */
 int runtime_launch(const runtime *r, stream on);
+
+/* Fills a pointer to a function: of the library by its symbol, or as the driver finds it by name.
+ */
+void runtime_symbol(const runtime *r, const char *name, void *function);
+void runtime_entry(const runtime *r, const char *name, void *function);
 
 #define RUNTIME_TEST(suite, name)                                                                  \
     static void suite##_##name##_on_runtime(const runtime *r);                                     \
@@ -152,9 +164,7 @@ int runtime_launch(const runtime *r, stream on);
         ASSERT_TRUE(r != NULL);                                                                    \
         EXPECT_INT_EQ(SUCCESS, r->cudaSetDevice(0));                                               \
         suite##_##name##_on_runtime(r);                                                            \
-        EXPECT_INT_EQ(SUCCESS, r->cudaSetDevice(0));                                               \
-        EXPECT_INT_EQ(SUCCESS, r->cudaDeviceSynchronize());                                        \
-        (void)r->cudaGetLastError();                                                               \
+        runtime_end(r);                                                                            \
     }                                                                                              \
     static void suite##_##name##_on_runtime(const runtime *r)
 

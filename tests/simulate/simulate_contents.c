@@ -1,6 +1,5 @@
 /* Knowledge of a device's bytes: reads of results of kernels are reported and have a defined value.
  * Blocks are told as PyTorch's allocators tell them. */
-#include <dlfcn.h>
 #include <string.h>
 
 #include "api/simulate/contents.h"
@@ -23,23 +22,19 @@ static int64_t on_read(uint64_t bytes)
 static char *begin(const runtime *r)
 {
     void (*listen)(int64_t(*)(uint64_t)) = NULL;
-    void *found = dlsym(r->cuda, "mend_simulate_on_read");
-    memcpy(&listen, &found, sizeof(listen));
+    runtime_symbol(r, "mend_simulate_on_read", &listen);
     listen(on_read);
     value = 0;
     reads = 0;
-    void *block = NULL;
-    EXPECT_OK(r->cudaMalloc(&block, 1024));
-    return block;
+    return runtime_block(r, 1024);
 }
 
 /* One of PyTorch's allocators gives the block out. */
-static void give_out(const runtime *r, void *block, int64_t bytes)
+static void give_out(const runtime *r, void *block, int64_t bytes, uint16_t device)
 {
     void (*report)(void *, int64_t, size_t, size_t, uint16_t) = NULL;
-    void *found = dlsym(r->cuda, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-    memcpy(&report, &found, sizeof(report));
-    report(block, bytes, 0, 0, CUDA_DEVICE);
+    runtime_symbol(r, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", &report);
+    report(block, bytes, 0, 0, device);
 }
 
 static void copy_to(const runtime *r, void *block, char byte, size_t bytes)
@@ -72,16 +67,15 @@ RUNTIME_TEST(simulate_contents, what_was_copied_is_no_news)
     EXPECT_OK(r->cudaMemcpy(block + 512, block, BLOCK, WITHIN_DEVICE));
     EXPECT_INT_EQ(5, read_all(r, block + 512));
     EXPECT_U64_EQ(0, reads);
-    EXPECT_OK(r->cudaFree(block));
 }
 
 RUNTIME_TEST(simulate_contents, a_new_block_has_none_of_the_earlier_bytes)
 {
     char *block = begin(r);
     copy_to(r, block, 5, BLOCK);
-    give_out(r, block, -BLOCK);
+    give_out(r, block, -BLOCK, CUDA_DEVICE);
     EXPECT_INT_EQ(5, read_all(r, block));
-    give_out(r, block, BLOCK);
+    give_out(r, block, BLOCK, CUDA_DEVICE);
     EXPECT_INT_EQ(0, read_all(r, block));
     EXPECT_U64_EQ(1, reads);
     EXPECT_U64_EQ(BLOCK, read_bytes);
@@ -97,32 +91,29 @@ RUNTIME_TEST(simulate_contents, a_new_block_has_none_of_the_earlier_bytes)
     EXPECT_U64_EQ(2, reads);
     EXPECT_OK(r->cudaMemcpy(back, block + 512 + 32, 16, TO_HOST));
     EXPECT_U64_EQ(3, reads);
-    EXPECT_OK(r->cudaFree(block));
 }
 
 RUNTIME_TEST(simulate_contents, the_listener_gives_the_value_in_each_eight_bytes)
 {
     char *block = begin(r);
     int64_t back[BLOCK / 8];
-    give_out(r, block, BLOCK);
+    give_out(r, block, BLOCK, CUDA_DEVICE);
     copy_to(r, block + 8, 3, 8);
     value = 258;
     EXPECT_OK(r->cudaMemcpy(back, block, BLOCK, TO_HOST));
     EXPECT_TRUE(back[0] == 258 && back[1] == 0x0303030303030303 && back[2] == 258 &&
                 back[7] == 258);
-    EXPECT_OK(r->cudaFree(block));
 }
 
 RUNTIME_TEST(simulate_contents, a_fill_is_read_as_filled_and_told)
 {
     char *block = begin(r);
-    give_out(r, block, BLOCK);
+    give_out(r, block, BLOCK, CUDA_DEVICE);
     EXPECT_OK(r->cudaMemset(block, 7, BLOCK));
     EXPECT_INT_EQ(7, read_all(r, block));
     EXPECT_U64_EQ(1, reads);
     value = 1;
     EXPECT_INT_EQ(-1, read_all(r, block));
-    EXPECT_OK(r->cudaFree(block));
 }
 
 RUNTIME_TEST(simulate_contents, what_is_guessed_is_read_as_it_is_and_told)
@@ -130,10 +121,8 @@ RUNTIME_TEST(simulate_contents, what_is_guessed_is_read_as_it_is_and_told)
     char *block = begin(r);
     void (*set)(uint64_t, uint64_t, int) = NULL;
     int (*get)(uint64_t, uint64_t) = NULL;
-    void *found[] = {dlsym(r->cuda, "mend_simulate_set_contents"),
-                     dlsym(r->cuda, "mend_simulate_contents")};
-    memcpy(&set, &found[0], sizeof(set));
-    memcpy(&get, &found[1], sizeof(get));
+    runtime_symbol(r, "mend_simulate_set_contents", &set);
+    runtime_symbol(r, "mend_simulate_contents", &get);
     uint64_t address = (uint64_t)(uintptr_t)block;
     value = 9;
     copy_to(r, block, 5, BLOCK);
@@ -143,18 +132,13 @@ RUNTIME_TEST(simulate_contents, what_is_guessed_is_read_as_it_is_and_told)
     EXPECT_INT_EQ(SIMULATE_COPIED, get(address, 8));
     EXPECT_INT_EQ(5, read_all(r, block));
     EXPECT_U64_EQ(1, reads);
-    EXPECT_OK(r->cudaFree(block));
 }
 
 RUNTIME_TEST(simulate_contents, blocks_of_other_devices_are_not_the_gpus)
 {
     char *block = begin(r);
     copy_to(r, block, 5, BLOCK);
-    void (*report)(void *, int64_t, size_t, size_t, uint16_t) = NULL;
-    void *found = dlsym(r->cuda, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-    memcpy(&report, &found, sizeof(report));
-    report(block, BLOCK, 0, 0, 0);
+    give_out(r, block, BLOCK, 0);
     EXPECT_INT_EQ(5, read_all(r, block));
     EXPECT_U64_EQ(0, reads);
-    EXPECT_OK(r->cudaFree(block));
 }

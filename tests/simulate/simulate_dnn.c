@@ -1,6 +1,5 @@
 /* cuDNN: a convolution as PyTorch builds one, with a workspace that is not known. The weights of a
  * recurrent network. Refusals. */
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,10 +43,7 @@ typedef struct dnn {
 static dnn functions_of(const runtime *r)
 {
     dnn d;
-    void *found = NULL;
-#define X(name, parameters)                                                                        \
-    found = dlsym(r->cuda, #name);                                                                 \
-    memcpy(&d.name, &found, sizeof(found));
+#define X(name, parameters) runtime_symbol(r, #name, &d.name);
     DNN_FUNCTIONS(X)
     X(mend_simulate_unknown, )
     X(cudnnGetVersion, )
@@ -159,8 +155,7 @@ RUNTIME_TEST(simulate_dnn, a_convolution_takes_nothing_or_a_copy_of_its_operands
 {
     const dnn d = functions_of(r);
     thing engines[2], plan = NULL, handle = NULL;
-    stream on = NULL, asked = NULL;
-    ASSERT_OK(r->cudaStreamCreateWithFlags(&on, NON_BLOCKING));
+    stream on = runtime_stream(r), asked = NULL;
     ASSERT_OK(d.cudnnCreate(&handle));
     ASSERT_OK(d.cudnnSetStream(handle, on));
     EXPECT_OK(d.cudnnGetStream(handle, &asked));
@@ -186,8 +181,6 @@ RUNTIME_TEST(simulate_dnn, a_convolution_takes_nothing_or_a_copy_of_its_operands
     unmake(&d);
     unsetenv("MEND_SIMULATE_WORKSPACES");
     EXPECT_OK(d.cudnnDestroy(handle));
-    EXPECT_OK(r->cudaStreamSynchronize(on));
-    EXPECT_OK(r->cudaStreamDestroy(on));
 }
 
 /* An LSTM of two layers with a projection: PyTorch copies its parameters to these places. */

@@ -6,20 +6,14 @@
 
 #include "tests/simulate/runtime.h"
 
-static void *entry_of(const runtime *r, const char *name)
-{
-    void *found = NULL;
-    int status = -1;
-    EXPECT_OK(r->cuGetProcAddress_v2(name, &found, 13020, 0, &status));
-    EXPECT_INT_EQ(0, status);
-    return found;
-}
-
 static bool is_found(const runtime *r, const char *name, bool is_linked)
 {
-    return is_linked || strncmp(name, "nvml", 4) == 0
-               ? dlsym(r->cuda, name) != NULL || dlsym(r->nvml, name) != NULL
-               : entry_of(r, name) != NULL;
+    void *found = NULL;
+    if (is_linked || strncmp(name, "nvml", 4) == 0) {
+        return dlsym(r->cuda, name) != NULL || dlsym(r->nvml, name) != NULL;
+    }
+    runtime_entry(r, name, &found);
+    return found != NULL;
 }
 
 RUNTIME_TEST(simulate_imports, are_all_there_or_refused)
@@ -51,13 +45,16 @@ RUNTIME_TEST(simulate_imports, are_all_there_or_refused)
 RUNTIME_TEST(simulate_imports, refuse_what_is_not_simulated)
 {
     int (*refused)(void) = NULL;
-    void *found = dlsym(r->cuda, "cudaGraphAddNode");
-    memcpy(&refused, &found, sizeof(refused));
+    void *found = NULL;
+    int status = -1;
+    runtime_symbol(r, "cudaGraphAddNode", &refused);
     EXPECT_ERROR(NOT_SUPPORTED, refused());
     EXPECT_ERROR(NOT_SUPPORTED, r->cudaGetLastError());
-    found = entry_of(r, "cuMulticastCreate");
-    memcpy(&refused, &found, sizeof(refused));
+    EXPECT_OK(r->cudaGetDriverEntryPoint("cuMulticastCreate", (void **)&refused, 0, &status));
+    EXPECT_INT_EQ(0, status);
     EXPECT_ERROR(NOT_SUPPORTED, refused());
+    EXPECT_OK(r->cudaGetDriverEntryPoint("malloc", &found, 0, &status));
+    EXPECT_TRUE(found == NULL && status == 1);
     EXPECT_OK(r->cudaGetLastError());
     EXPECT_ERROR(500, r->cuGetProcAddress_v2("malloc", &found, 13020, 0, NULL));
 }
@@ -68,10 +65,8 @@ RUNTIME_TEST(simulate_imports, have_the_runtime_s_functions_under_the_driver_s_n
     int (*destroy)(stream) = NULL;
     int (*create)(stream *, unsigned) = NULL;
     stream made = NULL;
-    void *found = entry_of(r, "cuStreamCreate");
-    memcpy(&create, &found, sizeof(create));
-    found = entry_of(r, "cuStreamDestroy");
-    memcpy(&destroy, &found, sizeof(destroy));
+    runtime_entry(r, "cuStreamCreate", &create);
+    runtime_entry(r, "cuStreamDestroy", &destroy);
     ASSERT_OK(create(&made, NON_BLOCKING));
     EXPECT_OK(r->cudaStreamQuery(made));
     EXPECT_OK(destroy(made));

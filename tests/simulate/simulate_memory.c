@@ -59,10 +59,9 @@ RUNTIME_TEST(simulate_memory, errors_are_the_runtimes_and_are_kept_until_they_ar
 
 RUNTIME_TEST(simulate_memory, bytes_go_to_the_device_and_come_back)
 {
-    char *device = NULL;
+    char *device = runtime_block(r, 4000);
     char host[1000];
     char back[1000];
-    ASSERT_OK(r->cudaMalloc((void **)&device, 4000));
     for (size_t i = 0; i < sizeof(host); i++) {
         host[i] = (char)(i * 7);
     }
@@ -74,34 +73,29 @@ RUNTIME_TEST(simulate_memory, bytes_go_to_the_device_and_come_back)
     EXPECT_INT_EQ(0, memcmp(host, back, sizeof(host)));
     EXPECT_OK(r->cudaMemcpy(back, device, sizeof(back), TO_HOST));
     EXPECT_INT_EQ(0, back[0] | back[999]);
-    EXPECT_OK(r->cudaFree(device));
 }
 
 RUNTIME_TEST(simulate_memory, rows_are_copied_with_their_pitch)
 {
-    char *device = NULL;
+    char *device = runtime_block(r, 512);
     char host[12] = "abcdefghijk";
     char back[6];
-    ASSERT_OK(r->cudaMalloc((void **)&device, 512));
     EXPECT_OK(r->cudaMemcpy2D(device, 100, host, 4, 2, 3, TO_DEVICE));
     EXPECT_OK(r->cudaMemcpy2D(back, 2, device, 100, 2, 3, TO_HOST));
     EXPECT_INT_EQ(0, memcmp(back, "abefij", 6));
     EXPECT_ERROR(INVALID_VALUE, r->cudaMemcpy2D(device, 1, host, 4, 2, 3, TO_DEVICE));
-    EXPECT_OK(r->cudaFree(device));
 }
 
 RUNTIME_TEST(simulate_memory, a_copy_in_the_wrong_direction_is_refused)
 {
     char host[16] = "";
-    char *device = NULL;
-    ASSERT_OK(r->cudaMalloc((void **)&device, 512));
+    char *device = runtime_block(r, 512);
     EXPECT_ERROR(INVALID_VALUE, r->cudaMemcpy(host, device, 16, TO_DEVICE));
     EXPECT_ERROR(INVALID_VALUE, r->cudaMemcpy(device, host, 16, WITHIN_DEVICE));
     EXPECT_ERROR(INVALID_DIRECTION, r->cudaMemcpy(device, host, 16, 5));
     EXPECT_ERROR(INVALID_VALUE, r->cudaMemcpy(device, NULL, 16, TO_DEVICE));
     EXPECT_ERROR(INVALID_VALUE, r->cudaMemset(host, 1, 16));
     EXPECT_OK(r->cudaMemcpy(device, NULL, 0, TO_DEVICE));
-    EXPECT_OK(r->cudaFree(device));
 }
 
 RUNTIME_TEST(simulate_memory, an_address_says_what_it_is)
@@ -166,13 +160,6 @@ typedef int (*set_access)(unsigned long long, size_t, const void *, size_t);
 typedef int (*unmap)(unsigned long long, size_t);
 typedef int (*release)(unsigned long long);
 
-static void find(const runtime *r, const char *name, void *function)
-{
-    int status = -1;
-    EXPECT_OK(r->cudaGetDriverEntryPoint(name, function, 0, &status));
-    EXPECT_INT_EQ(0, status);
-}
-
 /* Whether cudaIpcGetMemHandle takes the memory, as programs ask. */
 static void expect_legacy(const runtime *r, int expected, unsigned long long address)
 {
@@ -181,7 +168,7 @@ static void expect_legacy(const runtime *r, int expected, unsigned long long add
     int (*ask)(void *, int, unsigned long long) = NULL;
     unsigned char is_capable = 2;
     int device = -1;
-    find(r, "cuPointerGetAttribute", &ask);
+    runtime_entry(r, "cuPointerGetAttribute", &ask);
     EXPECT_OK(ask(&is_capable, IS_LEGACY_IPC_CAPABLE, address));
     EXPECT_INT_EQ(expected, is_capable);
     EXPECT_OK(ask(&device, DEVICE_ORDINAL, address));
@@ -203,13 +190,13 @@ RUNTIME_TEST(simulate_memory, the_drivers_virtual_memory_is_found_by_name)
         release release;
         unmap address_free;
     } cu = {0};
-    find(r, "cuMemAddressReserve", &cu.reserve);
-    find(r, "cuMemCreate", &cu.create);
-    find(r, "cuMemMap", &cu.map);
-    find(r, "cuMemSetAccess", &cu.set_access);
-    find(r, "cuMemUnmap", &cu.unmap);
-    find(r, "cuMemRelease", &cu.release);
-    find(r, "cuMemAddressFree", &cu.address_free);
+    runtime_entry(r, "cuMemAddressReserve", &cu.reserve);
+    runtime_entry(r, "cuMemCreate", &cu.create);
+    runtime_entry(r, "cuMemMap", &cu.map);
+    runtime_entry(r, "cuMemSetAccess", &cu.set_access);
+    runtime_entry(r, "cuMemUnmap", &cu.unmap);
+    runtime_entry(r, "cuMemRelease", &cu.release);
+    runtime_entry(r, "cuMemAddressFree", &cu.address_free);
     const size_t size = 2 * MEND_MIB;
     const struct {
         int type, shares, location, device;
@@ -249,10 +236,10 @@ RUNTIME_TEST(simulate_memory, a_chunk_passes_through_a_fabric_handle)
         int (*import)(unsigned long long *, void *, int);
     } cu = {0};
     enum { HAS_FABRIC = 128, BOTH_TYPES = 9, FABRIC = 8, NO_TYPE = 16 };
-    find(r, "cuMemCreate", &cu.create);
-    find(r, "cuMemRelease", &cu.release);
-    find(r, "cuMemExportToShareableHandle", &cu.export);
-    find(r, "cuMemImportFromShareableHandle", &cu.import);
+    runtime_entry(r, "cuMemCreate", &cu.create);
+    runtime_entry(r, "cuMemRelease", &cu.release);
+    runtime_entry(r, "cuMemExportToShareableHandle", &cu.export);
+    runtime_entry(r, "cuMemImportFromShareableHandle", &cu.import);
     struct {
         int type, shares, location, device;
         void *rest[2];
@@ -274,17 +261,6 @@ RUNTIME_TEST(simulate_memory, a_chunk_passes_through_a_fabric_handle)
     EXPECT_ERROR(NOT_SUPPORTED, cu.import(&imported, fabric, NO_TYPE));
     properties.shares = NO_TYPE;
     EXPECT_ERROR(NOT_SUPPORTED, cu.create(&chunk, 2 * MEND_MIB, &properties, 0));
-}
-
-RUNTIME_TEST(simulate_memory, what_the_driver_stand_in_lacks_says_so)
-{
-    int (*function)(void) = NULL;
-    int status = -1;
-    EXPECT_OK(r->cudaGetDriverEntryPoint("cuMulticastCreate", (void **)&function, 0, &status));
-    ASSERT_TRUE(function != NULL && status == 0);
-    EXPECT_ERROR(NOT_SUPPORTED, function());
-    EXPECT_OK(r->cudaGetDriverEntryPoint("malloc", (void **)&function, 0, &status));
-    EXPECT_TRUE(function == NULL && status == 1);
 }
 
 RUNTIME_TEST(simulate_memory, properties_lie_where_cuda_12_and_13_have_them)

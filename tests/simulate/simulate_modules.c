@@ -10,40 +10,34 @@ typedef struct launch_configuration {
     unsigned attribute_count;
 } launch_configuration;
 
-static void find(const runtime *r, const char *name, void *function)
-{
-    EXPECT_OK(r->cuGetProcAddress_v2(name, function, 13020, 0, NULL));
-}
-
 RUNTIME_TEST(simulate_modules, a_kernel_takes_time_on_its_stream)
 {
     int (*load)(void **, const void *) = NULL;
     int (*get)(void **, void *, const char *) = NULL;
     int (*launch)(const launch_configuration *, void *, void **, void **) = NULL;
-    find(r, "cuModuleLoadData", &load);
-    find(r, "cuModuleGetFunction", &get);
-    find(r, "cuLaunchKernelEx", &launch);
+    runtime_entry(r, "cuModuleLoadData", &load);
+    runtime_entry(r, "cuModuleGetFunction", &get);
+    runtime_entry(r, "cuLaunchKernelEx", &launch);
     void *module = NULL;
     void *function = NULL;
     ASSERT_OK(load(&module, "an image"));
     ASSERT_OK(get(&function, module, "kernel"));
     launch_configuration c = {.grid = {1, 1, 1}, .block = {128, 1, 1}};
-    ASSERT_OK(r->cudaStreamCreateWithFlags(&c.on, NON_BLOCKING));
+    c.on = runtime_stream(r);
     EXPECT_OK(launch(&c, function, NULL, NULL));
     EXPECT_ERROR(NOT_READY, r->cudaStreamQuery(c.on));
     EXPECT_OK(r->cudaStreamSynchronize(c.on));
     c.block[2] = 0;
     EXPECT_ERROR(INVALID_VALUE, launch(&c, function, NULL, NULL));
     EXPECT_ERROR(INVALID_VALUE, launch(NULL, function, NULL, NULL));
-    EXPECT_OK(r->cudaStreamDestroy(c.on));
 }
 
 RUNTIME_TEST(simulate_modules, what_a_compiler_asks_of_a_kernel_is_answered)
 {
     int (*ask)(int *, int, void *) = NULL;
     int (*encode)(void *) = NULL;
-    find(r, "cuFuncGetAttribute", &ask);
-    find(r, "cuTensorMapEncodeTiled", &encode);
+    runtime_entry(r, "cuFuncGetAttribute", &ask);
+    runtime_entry(r, "cuTensorMapEncodeTiled", &encode);
     int value = 0;
     EXPECT_OK(ask(&value, 0, "kernel"));
     EXPECT_INT_EQ(1024, value);

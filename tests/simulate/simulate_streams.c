@@ -2,31 +2,15 @@
  * time. */
 #include "tests/simulate/runtime.h"
 
-static stream make_stream(const runtime *r)
-{
-    stream made = NULL;
-    EXPECT_OK(r->cudaStreamCreateWithFlags(&made, NON_BLOCKING));
-    return made;
-}
-
-static event make_event(const runtime *r)
-{
-    event made = NULL;
-    EXPECT_OK(r->cudaEventCreateWithFlags(&made, 0));
-    return made;
-}
-
 RUNTIME_TEST(simulate_streams, a_kernel_takes_time_on_its_stream_alone)
 {
-    stream busy = make_stream(r);
-    stream idle = make_stream(r);
+    stream busy = runtime_stream(r);
+    stream idle = runtime_stream(r);
     EXPECT_OK(runtime_launch(r, busy));
     EXPECT_ERROR(NOT_READY, r->cudaStreamQuery(busy));
     EXPECT_OK(r->cudaStreamQuery(idle));
     EXPECT_OK(r->cudaStreamSynchronize(busy));
     EXPECT_OK(r->cudaStreamQuery(busy));
-    EXPECT_OK(r->cudaStreamDestroy(busy));
-    EXPECT_OK(r->cudaStreamDestroy(idle));
 }
 
 /* torch.cuda._sleep is a kernel of this name, whose argument is how many cycles it takes. */
@@ -36,9 +20,9 @@ RUNTIME_TEST(simulate_streams, a_kernel_that_only_waits_takes_as_long_as_it_is_t
     static char waiting[] = "waits";
     int64_t cycles = 3000000;
     void *arguments[] = {&cycles};
-    stream busy = make_stream(r);
-    event start = make_event(r);
-    event end = make_event(r);
+    stream busy = runtime_stream(r);
+    event start = runtime_event(r);
+    event end = runtime_event(r);
     float passed_ms = 0;
     r->__cudaRegisterFunction(NULL, waiting, waiting, "_ZN2at4cuda11spin_kernelEl", -1, NULL, NULL,
                               NULL, NULL, NULL);
@@ -48,15 +32,12 @@ RUNTIME_TEST(simulate_streams, a_kernel_that_only_waits_takes_as_long_as_it_is_t
     EXPECT_OK(r->cudaStreamSynchronize(busy));
     EXPECT_OK(r->cudaEventElapsedTime(&passed_ms, start, end));
     EXPECT_TRUE(passed_ms > 2.9F && passed_ms < 3.1F);
-    EXPECT_OK(r->cudaEventDestroy(start));
-    EXPECT_OK(r->cudaEventDestroy(end));
-    EXPECT_OK(r->cudaStreamDestroy(busy));
 }
 
 RUNTIME_TEST(simulate_streams, who_asks_again_and_again_gets_an_end)
 {
-    stream busy = make_stream(r);
-    event end = make_event(r);
+    stream busy = runtime_stream(r);
+    event end = runtime_event(r);
     int questions = 0;
     EXPECT_OK(runtime_launch(r, busy));
     EXPECT_OK(r->cudaEventRecord(end, busy));
@@ -64,24 +45,19 @@ RUNTIME_TEST(simulate_streams, who_asks_again_and_again_gets_an_end)
         questions++;
     }
     EXPECT_TRUE(questions > 0 && questions < 1000);
-    EXPECT_OK(r->cudaEventDestroy(end));
-    EXPECT_OK(r->cudaStreamDestroy(busy));
 }
 
 RUNTIME_TEST(simulate_streams, a_stream_waits_for_an_event_of_another)
 {
-    stream first = make_stream(r);
-    stream second = make_stream(r);
-    event between = make_event(r);
+    stream first = runtime_stream(r);
+    stream second = runtime_stream(r);
+    event between = runtime_event(r);
     EXPECT_OK(runtime_launch(r, first));
     EXPECT_OK(r->cudaEventRecord(between, first));
     EXPECT_OK(r->cudaStreamWaitEvent(second, between, 0));
     EXPECT_ERROR(NOT_READY, r->cudaStreamQuery(second));
     EXPECT_OK(r->cudaEventSynchronize(between));
     EXPECT_OK(r->cudaStreamQuery(second));
-    EXPECT_OK(r->cudaEventDestroy(between));
-    EXPECT_OK(r->cudaStreamDestroy(first));
-    EXPECT_OK(r->cudaStreamDestroy(second));
 }
 
 RUNTIME_TEST(simulate_streams, a_blocking_stream_and_the_default_one_wait_for_each_other)
@@ -101,9 +77,9 @@ RUNTIME_TEST(simulate_streams, a_blocking_stream_and_the_default_one_wait_for_ea
 
 RUNTIME_TEST(simulate_streams, times_are_those_of_the_virtual_clock)
 {
-    stream busy = make_stream(r);
-    event start = make_event(r);
-    event end = make_event(r);
+    stream busy = runtime_stream(r);
+    event start = runtime_event(r);
+    event end = runtime_event(r);
     float once = 0;
     float thrice = 0;
     EXPECT_OK(r->cudaEventRecord(start, busy));
@@ -122,9 +98,6 @@ RUNTIME_TEST(simulate_streams, times_are_those_of_the_virtual_clock)
     EXPECT_OK(r->cudaEventElapsedTime(&thrice, start, end));
     EXPECT_INT_EQ(20, (int)(once * 1000 + 0.5F));
     EXPECT_INT_EQ(60, (int)(thrice * 1000 + 0.5F));
-    EXPECT_OK(r->cudaEventDestroy(start));
-    EXPECT_OK(r->cudaEventDestroy(end));
-    EXPECT_OK(r->cudaStreamDestroy(busy));
 }
 
 static void count(void *counter)
@@ -140,20 +113,21 @@ static void count_callback(stream on, int error, void *counter)
 
 RUNTIME_TEST(simulate_streams, functions_of_the_host_are_called)
 {
-    stream on = make_stream(r);
+    stream on = runtime_stream(r);
     int counter = 0;
     EXPECT_OK(r->cudaLaunchHostFunc(on, count, &counter));
     EXPECT_OK(r->cudaStreamAddCallback(on, count_callback, &counter, 0));
     EXPECT_OK(r->cudaStreamSynchronize(on));
     EXPECT_INT_EQ(11, counter);
     EXPECT_ERROR(INVALID_VALUE, r->cudaLaunchHostFunc(on, NULL, NULL));
-    EXPECT_OK(r->cudaStreamDestroy(on));
 }
 
 RUNTIME_TEST(simulate_streams, handles_that_are_none_are_refused)
 {
-    stream gone = make_stream(r);
-    event past = make_event(r);
+    stream gone = NULL;
+    event past = NULL;
+    EXPECT_OK(r->cudaStreamCreateWithFlags(&gone, NON_BLOCKING));
+    EXPECT_OK(r->cudaEventCreateWithFlags(&past, 0));
     EXPECT_OK(r->cudaStreamDestroy(gone));
     EXPECT_OK(r->cudaEventDestroy(past));
     EXPECT_ERROR(INVALID_HANDLE, r->cudaStreamQuery(gone));
