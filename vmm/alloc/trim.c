@@ -135,9 +135,9 @@ bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool i
     return heap->chunks.reserved_bytes + heap->space.address_bytes < before_bytes;
 }
 
-mend_result mend_safe_point_begin(mend_heap *heap, uint32_t asking, bool gives_back)
+mend_result mend_safe_point_begin(mend_heap *heap, bool gives_back)
 {
-    mend_result result = mend_streams_wait_context(&heap->streams, asking);
+    mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     mend_capture_graph_pools_collect(heap);
     MEND_TRY(result);
     MEND_TRY(mend_retry_restores(heap));

@@ -347,7 +347,6 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
     X(empty_unmapped_bytes)                                                                        \
     X(unmapped_bytes)                                                                              \
     X(pinned_bytes)                                                                                \
-    X(exported_bytes)                                                                              \
     X(frozen_count)                                                                                \
     X(missing_count)                                                                               \
     X(asleep_count)                                                                                \
@@ -467,7 +466,6 @@ static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
     found->empty_unmapped_bytes += !is_mapped && is_empty ? bytes : 0;
     found->unmapped_bytes += is_mapped || !is_reserved ? 0 : bytes;
     found->pinned_bytes += chunk->pins > 0 ? bytes : 0;
-    found->exported_bytes += mend_chunk_is_exported(chunk) ? bytes : 0;
     found->frozen_count += chunk->is_frozen;
     found->missing_count += mend_chunk_misses_mapping(chunk);
     found->asleep_count += sleeps;

@@ -18,14 +18,6 @@ typedef struct mend_passing {
 
 void mend_passing_init(mend_passing *passing, const mend_driver *inner);
 
-/* A handle as the key of a pointer map, which spreads multiples of 512: it is a small number on
- * some devices, an address on others. */
-static inline uint64_t mend_handle_key(mend_chunk_handle handle)
-{
-    assert(handle != 0);
-    return handle << 9 | handle >> 55;
-}
-
 /* The caller of every function holds the lock. After a call that may take long, everything that the
  * lock guards may have changed. */
 

@@ -242,7 +242,7 @@ static mend_result compact(mend_heap *heap, const mend_compact_limits *limits,
               .limits = *limits,
               .driver_calls = 1,
               .begun_ns = heap->driver->clock_ns(heap->driver)};
-    mend_result result = mend_safe_point_begin(heap, MEND_STREAM_UNKNOWN, false);
+    mend_result result = mend_safe_point_begin(heap, false);
     if (result == MEND_OK) {
         mend_effective_limit_forget_refusal(heap);
         result = find(&p) ? MEND_OK : mend_no_host_memory("a pass of compactions");

@@ -80,7 +80,7 @@ static mend_result prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_r
 {
     uint64_t first_bytes = 0;
     uint64_t last_bytes = 0;
-    MEND_TRY(mend_safe_point_begin(heap, MEND_STREAM_UNKNOWN, true));
+    MEND_TRY(mend_safe_point_begin(heap, true));
     MEND_TRY(mend_trim_to(heap, 0, false, &first_bytes));
     MEND_FEATURES_CALL(trim, heap, true); /* a checkpoint would keep their caches */
     MEND_TRY(make_private(heap, report));

@@ -93,9 +93,6 @@ size_t mend_freeze_spans(const mend_heap *heap, const mend_chunk *chunk);
 /* The nodes to freeze chunks with this many spans in all, and to thaw them. */
 mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
 
-/* Of waits, those to freeze a chunk as it is now. */
-size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk);
-
 /* Claims the free memory of a mapped chunk, span by span. Each keeps its waits. The nodes were
  * promised. */
 void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
@@ -274,11 +271,6 @@ typedef struct mend_lack {
     uint64_t limit_bytes;
     uint64_t device_bytes;
 } mend_lack;
-
-static inline bool mend_lacks_any(mend_lack lack)
-{
-    return lack.limit_bytes > 0 || lack.device_bytes > 0;
-}
 
 /* Releases the bytes missing for a creation, below the limit and on the device, if idle empty
  * chunks are enough. `is_refused`: the driver has just refused it, whatever it reports as free.

@@ -253,19 +253,6 @@ mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size
     return nodes;
 }
 
-size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk)
-{
-    size_t count = 0;
-    const uint64_t end = chunk->address + chunk->size_bytes;
-    const mend_zone *zone = &heap->zones[chunk->zone];
-    mend_run *run = mend_layout_run_from(zone, chunk->address);
-    for (; run != NULL && run->address < end; run = mend_layout_run_from(zone, mend_run_end(run))) {
-        count += mend_layout_count_waits(heap, run, mend_max_u64(chunk->address, run->address),
-                                         mend_min_u64(mend_run_end(run), end));
-    }
-    return count;
-}
-
 void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk)
 {
     const uint64_t end = chunk->address + chunk->size_bytes;

@@ -1,10 +1,6 @@
 /* Chunks: created, released, entered and found. */
 #include "memory/chunk.h"
 
-#include <unistd.h>
-
-#include "base/system.h"
-
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
 #define DEFERRED_OF(at)        MEND_CONTAINER_OR_NULL(at, mend_deferred, node)
 
@@ -295,48 +291,6 @@ void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->pins > 0 || chunks->pinned_bytes >= chunk->size_bytes);
     chunks->pinned_bytes -= chunk->pins == 0 ? chunk->size_bytes : 0;
     mend_chunk_end_hold(chunks, chunk);
-}
-
-static const int share_types[MEND_EXPORT_WAYS] = {[MEND_EXPORT_BY_FILE] =
-                                                      MEND_SHARE_FILE_DESCRIPTOR,
-                                                  [MEND_EXPORT_BY_FABRIC] = MEND_SHARE_FABRIC};
-
-bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way)
-{
-    return (chunk->memory.share_types & share_types[way]) != 0;
-}
-
-mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)
-{
-    assert(mend_chunk_can_export(chunk, way));
-    assert(chunk->address != 0);
-    const bool is_by_file = way == MEND_EXPORT_BY_FILE;
-    if (is_by_file ? chunk->exports[way] == 0 : !chunk->memory.has_fabric) {
-        void *out = is_by_file ? (void *)&chunk->file : chunk->memory.fabric;
-        MEND_TRY_CALL(chunks->driver->export_handle(chunks->driver, chunk->memory.handle,
-                                                    share_types[way], out));
-        chunk->file = is_by_file ? mend_file_keep(chunk->file) : chunk->file;
-        if (is_by_file && chunk->file < 0) {
-            return MEND_DRIVER_OUT_OF_MEMORY; /* as drivers call it */
-        }
-        chunk->memory.has_fabric = chunk->memory.has_fabric || !is_by_file;
-    }
-    chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
-    chunk->exports[way]++;
-    return MEND_DRIVER_OK;
-}
-
-void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)
-{
-    assert(chunk->exports[way] > 0);
-    chunk->exports[way]--;
-    if (way == MEND_EXPORT_BY_FILE && chunk->exports[way] == 0) {
-        close(chunk->file);
-    }
-    if (!mend_chunk_is_exported(chunk)) {
-        assert(chunks->exported_bytes >= chunk->size_bytes);
-        chunks->exported_bytes -= chunk->size_bytes;
-    }
 }
 
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)

@@ -187,7 +187,6 @@ typedef struct mend_chunks {
     uint64_t empty_unmapped_bytes;      /* of chunks that are not mapped, but for a moment ... */
     uint64_t unmapped_bytes;            /* ... of all chunks that are not */
     uint64_t pinned_bytes;              /* bytes of chunks with pins */
-    uint64_t exported_bytes;            /* bytes of chunks with exports */
     uint64_t importers_bytes;           /* released, of memory that was exported: the most that
                                          * importers may keep from the device, as far as others
                                          * hold so much of it */
@@ -247,17 +246,6 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
  * moves or releases it. */
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk);
-
-/* Whether the chunk was created for this way. */
-bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way);
-
-/*
- * Adds an exported block to a chunk that can be exported so. The first one asks the driver for a
- * file or a fabric handle, which the chunk keeps. A failure changes nothing. Removes one: the last
- * one closes the file. This comes before the pin, and after its end.
- */
-mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way);
-void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way);
 
 /* Whether a block in the chunk is exported, in any way. */
 static inline bool mend_chunk_is_exported(const mend_chunk *chunk)

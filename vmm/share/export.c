@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/system.h"
 #include "map/map.h"
@@ -91,6 +92,30 @@ static exported *make(const mend_heap *heap, const extent *what)
     return export;
 }
 
+static const int share_types[MEND_EXPORT_WAYS] = {[MEND_EXPORT_BY_FILE] =
+                                                      MEND_SHARE_FILE_DESCRIPTOR,
+                                                  [MEND_EXPORT_BY_FABRIC] = MEND_SHARE_FABRIC};
+
+/* The first export of a chunk asks the driver for a file or a fabric handle. The chunk keeps the
+ * file until its last export by file ends, and the handle until its memory is released. A failure
+ * changes nothing. */
+static mend_status begin_in_chunk(mend_heap *heap, mend_chunk *chunk, mend_export_way way)
+{
+    const bool is_by_file = way == MEND_EXPORT_BY_FILE;
+    if (is_by_file ? chunk->exports[way] == 0 : !chunk->memory.has_fabric) {
+        void *out = is_by_file ? (void *)&chunk->file : chunk->memory.fabric;
+        MEND_TRY_CALL(
+            heap->driver->export_handle(heap->driver, chunk->memory.handle, share_types[way], out));
+        chunk->file = is_by_file ? mend_file_keep(chunk->file) : chunk->file;
+        if (is_by_file && chunk->file < 0) {
+            return MEND_DRIVER_OUT_OF_MEMORY; /* as drivers call it */
+        }
+        chunk->memory.has_fabric = chunk->memory.has_fabric || !is_by_file;
+    }
+    chunk->exports[way]++;
+    return MEND_DRIVER_OK;
+}
+
 /* Takes the block from the first `count` chunks that hold it. */
 static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_way way,
                           uint64_t count)
@@ -99,7 +124,9 @@ static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_w
         if (count-- == 0) {
             return;
         }
-        mend_chunk_end_export(&heap->chunks, chunk, way);
+        if (--chunk->exports[way] == 0 && way == MEND_EXPORT_BY_FILE) {
+            close(chunk->file);
+        }
     }
 }
 
@@ -131,7 +158,7 @@ static mend_result export_chunks(mend_heap *heap, const exported *export, mend_e
         mend_heap_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export"));
     MEND_TRY(mend_driver_scope_open(heap, &scope));
     CHUNKS_OF_EACH(mend_chunk, chunk, heap, &export->what) {
-        mend_status status = mend_chunk_export(&heap->chunks, chunk, way);
+        mend_status status = begin_in_chunk(heap, chunk, way);
         if (status != MEND_DRIVER_OK) {
             result = refused_chunk(heap, export, way, status);
             end_in_chunks(heap, export, way, done);
@@ -148,7 +175,7 @@ static mend_result check_way(const mend_heap *heap, const extent *what, mend_exp
     bool can_export = true;
     bool is_private = false; /* some of it, in a pool whose chunks can be shared */
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
-        can_export = can_export && mend_chunk_can_export(chunk, way);
+        can_export = can_export && (chunk->memory.share_types & share_types[way]) != 0;
         is_private = is_private || (chunk->memory.share_types == MEND_SHARE_NONE &&
                                     heap->chunks.properties.share_types != MEND_SHARE_NONE);
     }
@@ -456,7 +483,10 @@ void mend_share_statistics(const mend_heap *heap, mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
     stats->exported_blocks = heap->exports.count;
-    stats->exported_bytes = chunks->exported_bytes;
+    for (const mend_chunk *at = heap->exports.count > 0 ? mend_chunk_from(chunks, 0) : NULL;
+         at != NULL; at = mend_chunk_next(at)) {
+        stats->exported_bytes += mend_chunk_is_exported(at) ? at->size_bytes : 0;
+    }
     stats->importers_bytes = chunks->importers_bytes;
     stats->imports = heap->imports.by_address.count;
     stats->imported_bytes = heap->imports.bytes;

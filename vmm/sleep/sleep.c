@@ -167,6 +167,20 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
     }
 }
 
+/* The nodes of waits to freeze a chunk as it is now. */
+static size_t count_waits(mend_heap *heap, const mend_chunk *chunk)
+{
+    size_t count = 0;
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_zone *zone = &heap->zones[chunk->zone];
+    mend_run *run = mend_layout_run_from(zone, chunk->address);
+    for (; run != NULL && run->address < end; run = mend_layout_run_from(zone, mend_run_end(run))) {
+        count += mend_layout_count_waits(heap, run, mend_max_u64(chunk->address, run->address),
+                                         mend_min_u64(mend_run_end(run), end));
+    }
+    return count;
+}
+
 /*
  * The steps, after all that may refuse a sleep, and with all nodes promised:
  *  - the chunks are frozen: their blocks live and may be freed, but no thread takes memory there.
@@ -185,7 +199,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     mend_layout_promise nodes = mend_freeze_nodes(heap, count, s->selection.spans);
     nodes.waits = mend_layout_nodes_for(heap, 1).waits;
     for (size_t i = 0; i < count; i++) { /* before anything changes, so they are known */
-        nodes.waits += mend_freeze_waits(heap, sleepers[i].chunk);
+        nodes.waits += count_waits(heap, sleepers[i].chunk);
     }
     if (!mend_slab_reserve(&heap->chunks.slab, count) || /* for their memory */
         !mend_layout_promise_these(heap, &nodes)) {
@@ -242,7 +256,7 @@ static mend_result put(mend_heap *heap, const mend_sleep_options *options,
     const mend_chunks *chunks = &heap->chunks;
     const uint64_t reserved_bytes = chunks->reserved_bytes;
     MEND_TRY(mend_enter(heap, &scope));
-    mend_result result = mend_safe_point_begin(heap, MEND_STREAM_UNKNOWN, true);
+    mend_result result = mend_safe_point_begin(heap, true);
     if (result == MEND_OK) {
         result = put_selected(&s, report);
     }

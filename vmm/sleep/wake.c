@@ -62,6 +62,11 @@ static mend_result find(waking *w, const uint64_t *tags, size_t tag_count)
     return MEND_OK;
 }
 
+static bool lacks_any(mend_lack lack)
+{
+    return lack.limit_bytes > 0 || lack.device_bytes > 0;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* The limit, or else `who`, has too little memory. */
@@ -106,7 +111,7 @@ static mend_result take_memory(waking *w)
         heap->chunks.reserved_bytes + w->left_bytes > mend_budget_limit_of_chunks(heap)) {
         MEND_TRY(mend_trim_to_create(heap, w->left_bytes, false, &lack));
     }
-    if (mend_lacks_any(lack)) {
+    if (lacks_any(lack)) {
         return no_room(w, lack, "the device");
     }
     for (size_t i = 0; i < w->count;) {
@@ -128,7 +133,7 @@ static mend_result take_memory(waking *w)
             return result;
         }
         MEND_TRY(mend_trim_to_create(heap, w->left_bytes, true, &lack));
-        if (mend_lacks_any(lack)) {
+        if (lacks_any(lack)) {
             return no_room(w, lack, "the device");
         }
     }
@@ -219,7 +224,7 @@ static mend_result perform(waking *w, mend_wake_report *report)
     } else {
         undo(w);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(w->lack)) { /* for page tables */
+    if (result == MEND_ERROR_OUT_OF_MEMORY && !lacks_any(w->lack)) { /* for page tables */
         const uint64_t bytes = mend_max_u64(w->needed_bytes, heap->device.granularity_bytes);
         result = no_room(w, (mend_lack){.device_bytes = bytes}, "the driver");
     }
