@@ -1,15 +1,9 @@
 /*
  * Arguments that no call takes, amid a trial: missing ones, too large ones, and impossible sizes,
- * beside the table of pool_misuse. The answer has a name, and nothing changes. And pools whose
- * settings come as a text of the environment: they are the same pools.
+ * beside the table of pool_misuse. The answer has a name, and nothing changes.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "mend/mend_frameworks.h"
 #include "pool/pool.h"
-#include "tests/sim/arguments.h"
 #include "tests/sim/quotas.h"
 #include "tests/support/options.h"
 
@@ -45,8 +39,6 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
 
 static void refuse_memory(trial *t, mend_pool *pool, mend_stream stream)
 {
-    REFUSED(mend_trim(NULL, 0, MEND_TRIM_WAIT, NULL));
-    REFUSED(mend_trim(NULL, 0, MEND_TRIM_BY_POLICY, NULL));
     REFUSED(mend_get_available(NULL, stream, &(mend_available)MEND_AVAILABLE_INIT));
     REFUSED(mend_get_available(pool, stream, NULL));
     REFUSED(mend_get_available(pool, stream, &CUT(mend_available)));
@@ -100,51 +92,6 @@ static void refuse_ranges(trial *t, mend_pool *pool, mend_stream stream)
     trial_claim(t, TRIAL_RESULT, range == NULL, "a refused call touched its output");
 }
 
-/* Fields of a configuration that are impossible, beside those of pool_misuse. */
-#define WRONG_FIELDS(X)                                                                            \
-    X(capture_checks, 2)                                                                           \
-    X(capture_checks, -2)                                                                          \
-    X(rdma, 2)                                                                                     \
-    X(rdma, -2)                                                                                    \
-    X(shareable, -2)                                                                               \
-    X(shareable, 4)                                                                                \
-    X(limit_percent, -1)                                                                           \
-    X(limit_percent, 101)                                                                          \
-    X(log_level, -2)                                                                               \
-    X(log_level, 99)                                                                               \
-    X(idle_ms, UINT64_MAX)                                                                         \
-    X(address_reservation_bytes, UINT64_MAX)
-
-static void refuse_pools(trial *t)
-{
-    mend_pool *pool = NULL;
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.driver = t->traced;
-#define X(field, value)                                                                            \
-    {                                                                                              \
-        mend_pool_config wrong = config;                                                           \
-        wrong.field = value;                                                                       \
-        trial_expect(t, #field " is " #value, MEND_ERROR_INVALID_ARGUMENT,                         \
-                     mend_pool_create(&wrong, &pool));                                             \
-    }
-    WRONG_FIELDS(X)
-#undef X
-    static const char *const texts[] = {"limit",          "limit:0%",
-                                        "limit:1.5",      "strategy:9",
-                                        "peers:1+",       "shareable:yes",
-                                        "rdma:no",        "shared_limit_file:",
-                                        "idle_ms:0",      "strategy:9,",
-                                        "log_level:loud", "nothing:1",
-                                        "limit:1EiB",     "address_reservation:",
-                                        "peers:63"};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        setenv("MEND_CONF", texts[i], 1);
-        trial_expect(t, texts[i], MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
-    }
-    unsetenv("MEND_CONF");
-    trial_claim(t, TRIAL_RESULT, pool == NULL, "a refused call touched its output");
-}
-
 static void refuse_devices(trial *t, mend_stream stream)
 {
     enum { TOO_LARGE = 64 };
@@ -188,7 +135,6 @@ void trial_refuse_arguments(trial *t, uint8_t which)
     REFUSED(mend_wake(NULL, NULL, 0, NULL));
     REFUSED(mend_wake(pool, NULL, 1, NULL));
     REFUSED(mend_prepare_checkpoint(NULL, NULL));
-    refuse_pools(t);
     if (!trial_passes_all(t)) { /* else nothing else is looked at */
         refuse_ranges(t, pool, stream);
         trial_expect(t, "an export of what is no memory", MEND_ERROR_FOREIGN_POINTER,
@@ -198,77 +144,4 @@ void trial_refuse_arguments(trial *t, uint8_t which)
     if (t->config.hooks) {
         refuse_devices(t, stream);
     }
-}
-
-/* ---- settings as a text ---------------------------------------------------------------------- */
-
-typedef struct text {
-    char bytes[512];
-    size_t length;
-} text;
-
-static void say(text *to, const char *key, const char *value)
-{
-    const char *comma = to->length > 0 ? "," : "";
-    to->length += (size_t)snprintf(to->bytes + to->length, sizeof(to->bytes) - to->length,
-                                   "%s%s:%s", comma, key, value);
-}
-
-static void say_bytes(text *to, const char *key, uint64_t *bytes)
-{
-    char value[40];
-    const bool is_round = *bytes % MEND_KIB == 0;
-    snprintf(value, sizeof(value), "%" PRIu64 "%s", is_round ? *bytes / MEND_KIB : *bytes,
-             is_round ? "KiB" : "");
-    if (*bytes > 0) {
-        say(to, key, value);
-        *bytes = 0;
-    }
-}
-
-static void say_switch(text *to, const char *key, int *value)
-{
-    if (*value != 0) {
-        say(to, key, *value > 0 ? "on" : "off");
-        *value = 0;
-    }
-}
-
-void trial_configure_by_text(mend_pool_config *config)
-{
-    static const char *const sharing[] = {"off", "on", "fabric"};
-    text to = {.length = 0};
-    say_bytes(&to, "limit", &config->limit_bytes);
-    if (config->growth_percent != 0) {
-        char value[16];
-        snprintf(value, sizeof(value), "%d%%", config->growth_percent);
-        say(&to, "growth", value);
-        config->growth_percent = 0;
-    }
-    say_bytes(&to, "soft_limit", &config->soft_limit_bytes);
-    say_bytes(&to, "min_free", &config->min_free_bytes);
-    say_bytes(&to, "address_reservation", &config->address_reservation_bytes);
-    say_switch(&to, "allow_stream_waits", &config->allow_stream_waits);
-    say_switch(&to, "detect_destroyed_streams", &config->detect_destroyed_streams);
-    say(&to, "shareable", sharing[config->shareable]);
-    config->shareable = 0;
-    if (config->strategy != 0) {
-        say(&to, "strategy", (const char[]){(char)('0' + config->strategy), '\0'});
-        config->strategy = 0;
-    }
-    if (config->observe != NULL) {
-        say(&to, "observe", config->observe);
-        config->observe = NULL;
-    }
-    if (config->shared_limit_file != NULL) {
-        say(&to, "shared_limit_file", config->shared_limit_file);
-        config->shared_limit_file = NULL;
-    }
-    if (config->record != NULL) {
-        say(&to, "record", config->record);
-        config->record = NULL;
-    }
-    say(&to, "peers", config->peers == 0 ? "auto" : config->peers == 2 ? "1" : "1+2");
-    config->peers = 0;
-    setenv("MEND_CONF", to.bytes, 1);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "pool/pool.h"
-#include "tests/sim/arguments.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
@@ -170,9 +169,6 @@ static bool open_pools(trial *t)
     };
     int wanted = config->peer_pool ? 2 : 1;
     const uint64_t limit_bytes = pool_config.limit_bytes;
-    if (config->by_text) {
-        trial_configure_by_text(&pool_config);
-    }
     while (t->pool_count < wanted) {
         trial_pool *pool = &t->pools[t->pool_count];
         bool is_default = config->hooks && t->pool_count == 0;
@@ -199,7 +195,6 @@ static bool open_pools(trial *t)
         pool_config.device = 1;
         result = mend_pool_create(&pool_config, &t->neighbour);
     }
-    unsetenv("MEND_CONF");
     return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a pool of the other device: %s",
                        mend_result_name(result));
 }

@@ -53,7 +53,6 @@
     X(soft_limit_percent, 0, "the pool's soft limit, of the device; 0: none")                      \
     X(idle_ns, 0, "after this a collection gives back what nothing has used; 0: never")            \
     X(keep_free_percent, 0, "the pools leave so much of the device free")                          \
-    X(by_text, 0, "the settings of the pools come from the environment")                           \
     X(sudden, 0, "in the end the pools go with their blocks, under work in flight")                \
     X(plain, 0, "blocks are passed through: see plain.c")                                          \
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")   \
@@ -142,8 +141,5 @@ void trial_end(trial *t);
 /* Which figure the checker would call wrong if the one at this offset of mend_stats were so much
  * larger than after the last step. "" for none. */
 const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by);
-
-/* A number that equal states share: small_worlds.h describes its inputs. */
-uint64_t trial_state_hash(trial *t);
 
 #endif

@@ -1,6 +1,5 @@
 /* Forbidden actions of a program, and the error of each: with blocks, and with ranges.
  */
-#include "tests/sim/arguments.h"
 #include "tests/sim/ranges.h"
 #include "tests/support/options.h"
 

@@ -19,11 +19,6 @@ HOLDS(
     "ALLOC slot 35 size 226 / FREE slot 35 / ALLOC slot 81 / FAULT size 18 alignment 1 / FREE slot "
     "81 / FOREIGN amount 228 / TRIM stream 2")
 
-/* Seed 82206: a destroyed range ended amid a request, which mapped the chunk that its page left. */
-HOLDS(sim_regressions, a_chunk_that_a_range_left_does_not_move, "",
-      "ALLOC slot 4 / ADD_CALLBACK amount 8 / LATE_EVENTS / EXPORT slot 4 / IMPORT / RANGE_CREATE "
-      "amount 1 / COMMIT / RANGE_DESTROY / CLOSE / ROOM amount 1")
-
 /* Seed 80075: the CPU waited only for the fence of the epoch itself, which had none. */
 HOLDS(sim_regressions, a_wait_takes_the_fence_that_covers_what_is_due,
       "streams 3, legacy 1, threads 2, thread_streams 1, unfenced_pages 1, no_context_fences 1",
@@ -48,11 +43,6 @@ HOLDS(sim_regressions, a_hopeless_request_ends_nothing_of_a_failed_wake,
       "small_request_granules 64",
       "ALLOC / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT amount 1 / ALLOC slot 1 size 65")
 
-/* Seed 841532: calls of a callback left the thread with another sleep tag. */
-HOLDS(sim_regressions, a_callback_leaves_the_sleep_tag, "peer_pool 1, soft_limit_percent 5",
-      "RANGE_CREATE size 2 amount 2 / ADD_CALLBACK slot 2 amount 8 / COMMIT size 7 alignment 1 / "
-      "INFO slot 46")
-
 HOLDS(sim_regressions, others_give_what_is_to_stay_free,
       "device_pages 128, peer_pool 1, keep_free_percent 10",
       "SIBLING_ALLOC slot 32 size 225 / FOREIGN amount 247 / FREE slot 32 / ALLOC")
@@ -74,8 +64,3 @@ HOLDS(
 /* Seed 1130784: a refused creation was tried again for less than a page. */
 HOLDS(sim_regressions, one_chunk_is_tried_beyond_a_refusal_in_whole_pages, "",
       "FAULT size 6 amount 3 / ALLOC / ALLOC amount 20")
-
-/* After a refusal the pool takes what it holds as its limit: a tag lies beside another then. */
-HOLDS(sim_regressions, below_a_refusal_a_tag_lies_beside_another, "device_pages 32, chunk_pages 8",
-      "ALLOC / ALLOC slot 1 size 214 / FOREIGN stream 3 amount 147 / ALLOC slot 3 size 56 / ALLOC "
-      "slot 8 / ALLOC slot 6 size 121 / ALLOC slot 2 size 180 amount 32")

@@ -38,9 +38,6 @@ HOLDS(regression, a_graph_pool_watches_the_next_stream_of_its_handle,
       "ALLOC slot 3 size 120 / REPLACE_STREAM amount 4 / FREE amount 5 / REPLACE_STREAM amount "
       "4 / ALLOC alignment 15 / CAPTURE_BEGIN / ALLOC slot 2 stream 1 size 130")
 
-/* A context that was known as lost stays lost, also for a free after the driver's end. */
-HOLDS(regression, a_driver_that_ends_heals_no_context, "", "ALLOC / LOSE_DEVICE / TRIM / SHUT_DOWN")
-
 /* A capture seen on behalf of a graph pool was forgotten when the graph pool ended before it. */
 HOLDS(regression, a_capture_outlives_the_graph_pool_that_saw_it, "limit_percent 73, streams 3",
       "ALLOC slot 1 size 211 / ALLOC slot 3 size 152 / ALLOC slot 2 size 118 / ALLOC slot 4 "
@@ -148,17 +145,9 @@ HOLDS(
     "GRAPH_POOL_CREATE slot 104 / ALLOC_IN slot 215 amount 58 / CHECKPOINT slot 20 / FREE slot 23 "
     "/ ALLOC_IN slot 248 size 21 amount 8 / EXPORT_BY_FABRIC slot 248 / RESTORE slot 2")
 
-/* The device has more pages than the witness once kept handles of imports. */
-HOLDS(sim_regressions, an_import_of_hundreds_of_chunks_is_counted_apart,
-      "device_pages 300, chunk_pages 0", "ALLOC slot 32 size 237 / EXPORT slot 32 / IMPORT")
-
 HOLDS(sim_regressions, what_fits_is_served_beside_a_capture, "thread_streams 1",
       "ALLOC stream 1 alignment 13 / ADD_CALLBACK / ALLOC slot 2 / CAPTURE_BEGIN / FREE slot 2 "
       "amount 5 / ROOM slot 1 stream 5 amount 3")
-
-HOLDS(sim_regressions, a_pool_hears_of_a_capture_while_it_waits, "streams 2, legacy 1, threads 2",
-      "ALLOC slot 7 / REPLACE_STREAM / CAPTURE_BEGIN stream 4 / AMBUSH slot 7 size 8 amount 3 / "
-      "COMPACT")
 
 /* A destroyed range kept its addresses where a block found none. */
 HOLDS(sim_regressions, addresses_of_a_destroyed_range_serve_blocks,
@@ -366,12 +355,6 @@ HOLDS(sim_regressions, chunks_are_broken_for_any_base,
       "FREE / "
       "ALLOC size 238")
 
-/* The driver refused the program's own wait for a stream that had joined a capture. */
-HOLDS(sim_regressions, a_fork_that_cannot_be_joined_spoils_its_capture,
-      "streams 2, legacy 1, threads 2, thread_streams 1",
-      "FAULT size 13 alignment 1 / FAULT amount 6 / CAPTURE_BEGIN stream 3 / CAPTURE_WAIT slot 3 "
-      "stream 4 / ALLOC stream 4 amount 5 / CAPTURE_END stream 3")
-
 /* Seed 500842: a block was filled with poison, and then its free failed. */
 HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",
       "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
@@ -405,19 +388,6 @@ HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
 HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "limit_percent 50",
       "ALLOC / SLEEP / ROOM slot 1 / SET_LIMIT / FOREIGN amount 1 / RANGE_CREATE size 3 amount 251 "
       "/ LATE_EVENTS / COMMIT alignment 11")
-
-HOLDS(regression, work_in_a_block_of_whole_granules_leaves_its_guard,
-      "no_stream_waits 1, event_delay_ns 300, streams 3, legacy 1, check 2",
-      "ROOM / "
-      "ROOM / "
-      "ROOM slot 12 stream 2 amount 5 / "
-      "ROOM stream 1 amount 1 / "
-      "ALLOC slot 12 stream 5 amount 45 / "
-      "ALLOC")
-
-/* A block of more pages than the model notes had a backup, and the check expected none. */
-HOLDS(regression, what_is_kept_on_a_large_device_is_read, "device_pages 1024",
-      "ALLOC size 228 / SLEEP / READ_KEPT amount 1")
 
 HOLDS(sim_regressions, an_export_that_failed_leaves_no_importers, "",
       "ALLOC / FAIL_MALLOC slot 1 / EXPORT / SLEEP")
@@ -491,12 +461,6 @@ HOLDS(
     sim_quotas, a_wake_below_a_quota_has_the_free_memory_of_the_pool, "chunk_pages 16",
     "FOREIGN stream 3 amount 80 / ALLOC size 227 / SLEEP / ALLOC slot 31 size 225 / FREE slot 31 / "
     "WAKE")
-
-/* A chunk that a trim withdraws while copies run is mapped again without a move. */
-HOLDS(sim_regressions, a_chunk_withdrawn_beside_copies_is_no_move, "streams 3",
-      "ALLOC / RANGE_CREATE / RANGE_CREATE slot 226 size 2 / COMMIT amount 64 / SET_LIMIT size 1 / "
-      "DECOMMIT / COMMIT stream 1 / FAULT amount 6 / FAULT size 18 amount 2 / DECOMMIT slot 1 / "
-      "SLEEP / ALLOC slot 1 size 20")
 
 /* Below a quota the pool asked for as much as all gaps lack, and never for what one plan does. */
 HOLDS(sim_quotas, a_gap_below_a_quota_lacks_what_its_plan_creates,

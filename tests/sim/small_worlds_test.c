@@ -19,14 +19,12 @@ static void expect_holds(void)
     while (strcmp(small_world_name(world), mend_test_name()) != 0) {
         world++;
     }
-    small_world_search(world, DEPTH, &report);
-    if (report.outcome.verdict != TRIAL_HOLDS) {
+    if (!small_world_search(world, DEPTH, &report)) {
         small_world_print(stdout, world, &report);
         mend_test_fail(__FILE__, __LINE__, "%s: %s", trial_verdict_name(report.outcome.verdict),
                        report.outcome.finding);
     }
-    EXPECT_TRUE(report.states > 8);
-    EXPECT_TRUE(report.is_complete);
+    EXPECT_TRUE(report.sequences > 100);
 }
 
 __attribute__((constructor)) static void register_worlds(void)

@@ -95,9 +95,8 @@ static int all_small_worlds(int depth)
     int status = 0;
     for (int i = 0; i < SMALL_WORLDS; i++) {
         static small_world_report report;
-        small_world_search(i, depth, &report);
+        status |= !small_world_search(i, depth, &report);
         small_world_print(stdout, i, &report);
-        status |= report.outcome.verdict != TRIAL_HOLDS;
     }
     return status;
 }

@@ -448,6 +448,10 @@ void trial_check_recording(trial *t, int pool);
 bool trial_holds_chunks(const trial *t, int pool);
 void trial_end_pins(trial *t);
 
+/* arguments.c: calls of the pool `which`, and of all devices, that must be refused and change
+ * nothing. */
+void trial_refuse_arguments(trial *t, uint8_t which);
+
 /* ---- shares.c: exports, and imports into the pools of the process ---------------------------- */
 
 bool trial_is_import(const trial_call *call);

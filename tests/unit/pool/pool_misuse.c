@@ -220,7 +220,13 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, shareable, MEND_SHAREABLE_AUTO + 1)                                                 \
     X(INVALID, idle_ms, UINT64_C(1000000001))                                                      \
     X(INVALID, limit_percent, -1)                                                                  \
-    X(INVALID, limit_percent, 101)
+    X(INVALID, limit_percent, 101)                                                                 \
+    X(INVALID, capture_checks, -2)                                                                 \
+    X(INVALID, capture_checks, 2)                                                                  \
+    X(INVALID, rdma, -2)                                                                           \
+    X(INVALID, rdma, 2)                                                                            \
+    X(INVALID, log_level, -2)                                                                      \
+    X(INVALID, log_level, 99)
 
 /* One row: the answer, the detail behind it, and nothing else. */
 static void judge(scene *s, const char *call, mend_result expected, mend_result actual)
