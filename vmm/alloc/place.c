@@ -120,12 +120,9 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
     }
     mend_run *run = mend_layout_run_at(&heap->zones[request->zone], bridge->address);
     const uint64_t end = bridge->address + request->size_bytes;
-    bool is_built = run != NULL && mend_run_end(run) >= end &&
-                    mend_layout_suits(heap, request, run, bridge->address, end) &&
-                    mend_layout_is_ready(heap, run, bridge->address, request->size_bytes,
-                                         request->stream, request->behind_wait);
-    return is_built ? take(heap, request, (mend_fit){run, bridge->address}, counter, span)
-                    : MEND_NOTHING;
+    return mend_fit_is_ready(heap, request, run, bridge->address, end)
+               ? take(heap, request, (mend_fit){run, bridge->address}, counter, span)
+               : MEND_NOTHING;
 }
 
 /* If chunks that would move lie beside other idle chunks, the block lies there, as long as it
@@ -145,9 +142,7 @@ static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request
             broken_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         }
         if (broken_bytes <= moves->picked_bytes &&
-            mend_layout_suits(heap, request, run, address, end) &&
-            mend_layout_is_ready(heap, run, address, request->size_bytes, request->stream,
-                                 request->behind_wait)) {
+            mend_fit_is_ready(heap, request, run, address, end)) {
             return (mend_fit){run, address};
         }
     }

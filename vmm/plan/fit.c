@@ -6,12 +6,12 @@
 
 #include "plan/constants.h"
 
-static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run, uint64_t address)
+bool mend_fit_is_ready(mend_heap *heap, const mend_request *request, mend_run *run,
+                       uint64_t address, uint64_t end)
 {
-    const uint64_t end = address + request->size_bytes;
-    return address >= run->address && end <= mend_run_end(run) &&
+    return run != NULL && address >= run->address && end <= mend_run_end(run) &&
            mend_layout_suits(heap, request, run, address, end) &&
-           mend_layout_is_ready(heap, run, address, request->size_bytes, request->stream,
+           mend_layout_is_ready(heap, run, address, end - address, request->stream,
                                 request->behind_wait);
 }
 
@@ -50,12 +50,13 @@ static mend_fit fit_in_empty(mend_heap *heap, const mend_request *request, int z
     for (; chunk != NULL && chunk->size_bytes <= largest_bytes;
          chunk = mend_chunk_empty_next(chunk)) {
         const uint64_t address = mend_align_up(chunk->address, request->alignment_bytes);
+        const uint64_t end = address + request->size_bytes;
         if (chunk->address == 0 || chunk->zone != zone_number ||
-            address + request->size_bytes > chunk->address + chunk->size_bytes) {
+            end > chunk->address + chunk->size_bytes) {
             continue;
         }
         mend_run *run = mend_layout_run_at(&heap->zones[zone_number], address);
-        if (is_ready(heap, request, run, address)) {
+        if (mend_fit_is_ready(heap, request, run, address, end)) {
             return (mend_fit){run, address};
         }
     }
@@ -70,12 +71,13 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES && run->size_bytes <= largest_bytes;
          tries++) {
         uint64_t start = mend_align_up(run->address, request->alignment_bytes);
-        if (is_ready(heap, request, run, start)) {
+        if (mend_fit_is_ready(heap, request, run, start, start + request->size_bytes)) {
             return (mend_fit){run, start};
         }
         uint64_t end =
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes);
-        if ((run->first != run->last || heap->has_homes) && is_ready(heap, request, run, end)) {
+        if ((run->first != run->last || heap->has_homes) &&
+            mend_fit_is_ready(heap, request, run, end, end + request->size_bytes)) {
             return (mend_fit){run, end};
         }
         run = mend_sizes_next(&zone->runs_by_size, run);

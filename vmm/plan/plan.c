@@ -318,9 +318,7 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
         }
         const uint64_t need_bytes = request->size_bytes - (end - start);
         if (mend_space_room_at(&heap->space, end) >= need_bytes &&
-            mend_layout_suits(heap, request, run, start, end) &&
-            mend_layout_is_ready(heap, run, start, end - start, request->stream,
-                                 request->behind_wait)) {
+            mend_fit_is_ready(heap, request, run, start, end)) {
             return (base_candidate){run, start, need_bytes};
         }
     }
@@ -494,9 +492,7 @@ static void try_place(mend_heap *heap, const mend_request *request, uint64_t add
         next = mend_min_u64(next, place.end);
         place.missing_bytes += run == NULL ? next - at : 0;
         if (next == at || place.missing_bytes >= best->missing_bytes ||
-            (run != NULL && (!mend_layout_suits(heap, request, run, at, next) ||
-                             !mend_layout_is_ready(heap, run, at, next - at, request->stream,
-                                                   request->behind_wait)))) {
+            (run != NULL && !mend_fit_is_ready(heap, request, run, at, next))) {
             return;
         }
         at = next;

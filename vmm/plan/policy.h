@@ -235,6 +235,10 @@ typedef struct mend_fit {
     uint64_t address;
 } mend_fit;
 
+/* Whether all of [address, end) lies in the run, and the request may use it. */
+bool mend_fit_is_ready(mend_heap *heap, const mend_request *request, mend_run *run,
+                       uint64_t address, uint64_t end);
+
 /* Searches one zone, among runs not above `largest_bytes` that the request's stream may use.
  * Changes nothing except that it joins idle spans. No driver call. */
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
