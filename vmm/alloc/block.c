@@ -74,17 +74,17 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
 
 /* The sleep tag of the request or of the thread. The options' tag, once the pool has slept. Memory
  * of graphs without a tag sleeps by its own rule. */
-static uint64_t home_of(mend_heap *heap, const mend_terms *terms, mend_order order,
+static uint64_t home_of(mend_heap *heap, const mend_request *terms, mend_order order,
                         uint64_t sleep_tag)
 {
     const uint64_t own = terms->sleep_tag != 0 ? terms->sleep_tag : sleep_tag;
     const uint64_t home = own == 0 && heap->counters.sleeps > 0 ? terms->tag : own;
     heap->has_homes |= home != 0;
-    const bool is_for_graphs = order.capture != 0 || terms->graph_pool != 0;
+    const bool is_for_graphs = order.capture != 0 || terms->owner != 0;
     return home == 0 && heap->has_homes && is_for_graphs ? UINT64_MAX : home;
 }
 
-mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_request *terms,
                             mend_order order, uint64_t *address)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -92,15 +92,14 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     static const mend_thread_marks none = {0};
     const bool has_marks = mend_process_has_marks();
     const mend_thread_marks *own = has_marks ? mend_process_own_marks() : &none;
-    const uint16_t stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
+    mend_request request = *terms;
+    request.stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
-    uint64_t alignment_bytes = terms->alignment_bytes;
-    bool in_one_chunk = terms->in_one_chunk;
-    if (terms->at == 0 && heap->device.virtual_memory) {
-        in_one_chunk |= size_bytes >= heap->config.in_one_chunk_bytes || own->in_one_chunk;
-    }
     if (terms->at == 0) {
-        mend_raise_u64(&alignment_bytes, own->alignment_bytes);
+        mend_raise_u64(&request.alignment_bytes, own->alignment_bytes);
+        request.in_one_chunk |=
+            heap->device.virtual_memory &&
+            (size_bytes >= heap->config.in_one_chunk_bytes || own->in_one_chunk);
     }
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
@@ -108,23 +107,15 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     }
     /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
     const bool is_small = size_bytes <= heap->config.placement.small_request_bytes &&
-                          alignment_bytes <= heap->device.granularity_bytes;
-    mend_request request = {
-        .size_bytes = mend_align_up(size_bytes + heap->config.guard_bytes, MEND_GRANULE_BYTES),
-        .alignment_bytes = mend_max_u64(alignment_bytes, MEND_GRANULE_BYTES),
-        .requested_bytes = size_bytes,
-        .handle = order.stream,
-        .capture = order.capture,
-        .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
-        .owner = terms->graph_pool,
-        .in_one_chunk = in_one_chunk,
-        .is_plain = terms->is_plain || own->is_plain,
-        .home = home_of(heap, terms, order, own->sleep_tag),
-        .at = terms->at,
-        .tag = terms->tag,
-        .sleep_tag = terms->sleep_tag,
-        .stack = stack,
-    };
+                          request.alignment_bytes <= heap->device.granularity_bytes;
+    request.size_bytes = mend_align_up(size_bytes + heap->config.guard_bytes, MEND_GRANULE_BYTES);
+    mend_raise_u64(&request.alignment_bytes, MEND_GRANULE_BYTES);
+    request.requested_bytes = size_bytes;
+    request.handle = order.stream;
+    request.capture = order.capture;
+    request.zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    request.is_plain |= own->is_plain;
+    request.home = home_of(heap, terms, order, own->sleep_tag);
     mend_span *span = NULL;
     const bool is_passed = request.is_plain || heap->config.passes != MEND_PASSES_NONE;
     mend_result result = is_passed         ? mend_pass_alloc(heap, &request, &span)

@@ -31,7 +31,7 @@ void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle
 
 /* The calls of mend.h with the same names, without checks of the arguments. The caller holds
  * `state`. The call may release it in between. A failure is noted (base/error.h). */
-mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_request *terms,
                             mend_order order, uint64_t *address);
 
 /* The block at its first address, live. NULL: there is none. */

@@ -482,17 +482,6 @@ typedef struct mend_order {
 #define MEND_LARGEST_ALIGNMENT_BYTES (UINT64_C(1) << 40)
 static_assert(MEND_LARGEST_REQUEST_BYTES % MEND_GRANULE_BYTES == 0, "it is not rounded up");
 
-/* The options of a caller besides a size and a stream. */
-typedef struct mend_terms {
-    uint64_t alignment_bytes;
-    uint32_t graph_pool; /* number of the graph pool that the block belongs to. 0: the pool
-                          * decides */
-    uint64_t at;         /* the block's address. 0: any */
-    uint64_t tag;        /* the program's number for the block. 0: none */
-    uint64_t sleep_tag;  /* 0: the thread decides */
-    bool in_one_chunk, is_plain;
-} mend_terms;
-
 /* A request, as the rooms pass it on. */
 typedef struct mend_request {
     uint64_t size_bytes;      /* rounded up to the granule */

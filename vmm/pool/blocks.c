@@ -26,7 +26,7 @@ __attribute__((noinline)) static mend_result check_block(mend_pool *pool, bool i
  * logged. */
 __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
                                                                 uint64_t size_bytes,
-                                                                const mend_terms *terms,
+                                                                const mend_request *terms,
                                                                 mend_order order, void **pointer)
 {
     uint64_t waits_before = pool->heap.streams.host_waits;
@@ -73,7 +73,7 @@ __attribute__((noinline)) static bool asks_more(uint64_t size_bytes)
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
 {
     MEND_INVALID_IF(pool == NULL || pointer == NULL, "mend_alloc: pool or pointer is NULL");
-    static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
+    static const mend_request usual = {.alignment_bytes = MEND_GRANULE_BYTES};
     uint64_t capture;
     MEND_TRY(mend_pool_find_capture(pool, stream, &capture));
     if ((mend_process_has_marks() && asks_more(size_bytes)) || capture != 0) {
@@ -90,12 +90,23 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     return mend_pool_leave(pool, MEND_OK);
 }
 
+static mend_result read_own(const mend_alloc_options *given, mend_alloc_options *options)
+{
+    *options = (mend_alloc_options)MEND_ALLOC_OPTIONS_INIT;
+    MEND_TRY(mend_pool_read_struct(given, "MEND_ALLOC_OPTIONS_INIT", options, sizeof(*options)));
+    MEND_INVALID_IF(options->in_one_chunk < -1 || options->in_one_chunk > 1,
+                    "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
+    MEND_INVALID_IF(options->plain < -1 || options->plain > 1,
+                    "mend_alloc_options.plain is not -1, 0 or 1");
+    return MEND_OK;
+}
+
 /* Reads the options. *terms is only set if they are possible. */
 static mend_result read_options(const mend_pool *pool, mend_stream stream,
-                                const mend_alloc_options *given, mend_terms *terms)
+                                const mend_alloc_options *given, mend_request *terms)
 {
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    MEND_TRY(mend_pool_read_struct(given, "MEND_ALLOC_OPTIONS_INIT", &options, sizeof(options)));
+    mend_alloc_options options;
+    MEND_TRY(read_own(given, &options));
     MEND_INVALID_IF(options.graph_pool != NULL && options.graph_pool->pool != pool,
                     "mend_alloc_options.graph_pool is of another pool");
     MEND_INVALID_IF(options.graph_pool != NULL && stream == MEND_NO_STREAM,
@@ -104,19 +115,15 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
     uint64_t at = (uint64_t)(uintptr_t)options.address;
     MEND_INVALID_IF(at % mend_max_u64(alignment, MEND_GRANULE_BYTES) != 0,
                     "mend_alloc_options.address is not aligned to alignment_bytes and 512");
-    MEND_INVALID_IF(options.in_one_chunk < -1 || options.in_one_chunk > 1,
-                    "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
-    MEND_INVALID_IF(options.plain < -1 || options.plain > 1,
-                    "mend_alloc_options.plain is not -1, 0 or 1");
     MEND_INVALID_IF(options.in_one_chunk == 1 && at != 0,
                     "mend_alloc_options: in_one_chunk does not go with an address");
-    *terms = (mend_terms){.alignment_bytes = alignment,
-                          .graph_pool = options.graph_pool != NULL ? options.graph_pool->number : 0,
-                          .at = at,
-                          .tag = options.tag,
-                          .sleep_tag = options.sleep_tag,
-                          .in_one_chunk = options.in_one_chunk == 1,
-                          .is_plain = options.plain == 1};
+    *terms = (mend_request){.alignment_bytes = alignment,
+                            .owner = options.graph_pool != NULL ? options.graph_pool->number : 0,
+                            .at = at,
+                            .tag = options.tag,
+                            .sleep_tag = options.sleep_tag,
+                            .in_one_chunk = options.in_one_chunk == 1,
+                            .is_plain = options.plain == 1};
     return MEND_OK;
 }
 
@@ -125,11 +132,11 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
 {
     MEND_INVALID_IF(pool == NULL || options == NULL || pointer == NULL,
                     "mend_alloc_with: pool, options or pointer is NULL");
-    mend_terms terms;
+    mend_request terms;
     mend_order order = {.stream = stream};
     MEND_TRY(read_options(pool, stream, options, &terms));
     if (mend_is_power_of_two(terms.alignment_bytes) &&
-        terms.alignment_bytes <= MEND_GRANULE_BYTES && terms.graph_pool == 0 && terms.tag == 0 &&
+        terms.alignment_bytes <= MEND_GRANULE_BYTES && terms.owner == 0 && terms.tag == 0 &&
         terms.sleep_tag == 0 && terms.at == 0 && !terms.in_one_chunk && !terms.is_plain) {
         return mend_alloc(pool, size_bytes, stream, pointer); /* nothing but a size is asked for */
     }
@@ -143,20 +150,15 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
 
 mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc_options *before)
 {
-    mend_alloc_options all = MEND_ALLOC_OPTIONS_INIT;
+    mend_alloc_options all;
     mend_thread_marks *own = mend_process_own_marks();
-    if (options != NULL) {
-        MEND_TRY(mend_pool_read_struct(options, "MEND_ALLOC_OPTIONS_INIT", &all, sizeof(all)));
-    }
+    MEND_TRY(read_own(options, &all));
     const uint64_t alignment = all.alignment_bytes;
     MEND_INVALID_IF(all.graph_pool != NULL || all.tag != 0 || all.address != NULL,
                     "mend_set_alloc_options: a graph pool, a tag and an address are of one call");
     MEND_INVALID_IF(alignment > MEND_LARGEST_ALIGNMENT_BYTES ||
                         (alignment != 0 && !mend_is_power_of_two(alignment)),
                     "mend_set_alloc_options: the alignment is no power of two up to 2^40");
-    MEND_INVALID_IF(all.in_one_chunk < -1 || all.in_one_chunk > 1,
-                    "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
-    MEND_INVALID_IF(all.plain < -1 || all.plain > 1, "mend_alloc_options.plain is not -1, 0 or 1");
     MEND_TRY(mend_pool_check_struct(before, "MEND_ALLOC_OPTIONS_INIT"));
     if (before != NULL) {
         const mend_alloc_options had = {.struct_size = sizeof(had),
