@@ -72,7 +72,6 @@ bool mend_fallback_lacks_context_event(const mend_heap *heap)
 static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allowed_bytes)
 {
     mend_streams *streams = &heap->streams;
-    bool recorded = false;
     for (uint32_t i = streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_UNPASSED].next;
          i != MEND_STREAM_UNKNOWN; i = streams->items[i].in[MEND_SLOTS_UNPASSED].next) {
         if (i != except && streams->items[i].open) {
@@ -80,14 +79,13 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
         }
     }
     return !streams->lacks_context_events && has_unfenced(heap, except, false, allowed_bytes)
-               ? mend_streams_record_context(streams, except, &recorded)
+               ? mend_streams_record_context(streams, except)
                : MEND_OK;
 }
 
 mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured)
 {
     mend_streams *streams = &heap->streams;
-    bool recorded = false;
     if (mend_streams_are_several(streams)) {
         MEND_TRY(close_others(heap, MEND_STREAM_UNKNOWN,
                               is_captured ? UINT64_MAX : unfenced_allowed(heap)));
@@ -98,7 +96,7 @@ mend_result mend_fallback_close_all(mend_heap *heap, bool is_captured)
                    !heap->config.allow_context_fences || streams->hidden_captures > 0 ||
                    mend_stamp_has_fence(streams, heap->retire.copies)
                ? MEND_OK
-               : mend_streams_record_context(streams, MEND_STREAM_UNKNOWN, &recorded);
+               : mend_streams_record_context(streams, MEND_STREAM_UNKNOWN);
 }
 
 void mend_fallback_look_for_ends(mend_heap *heap)

@@ -31,13 +31,12 @@ mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **graph_pool
  * `grow` records the events that it needs, and may be inside a driver call. */
 static void close_before(mend_heap *heap)
 {
-    bool recorded = false;
     mend_driver_scope scope;
     if (!mend_fallback_lacks_context_event(heap) || !mend_mutex_try_lock(&heap->grow)) {
         return;
     }
     if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        (void)mend_streams_record_context(&heap->streams, MEND_STREAM_UNKNOWN, &recorded);
+        (void)mend_streams_record_context(&heap->streams, MEND_STREAM_UNKNOWN);
         mend_driver_scope_close(heap, &scope);
     }
     mend_mutex_unlock(&heap->grow);

@@ -408,12 +408,12 @@ bool mend_context_poll(mend_streams *streams)
  * begin at any time. The open epochs are closed first, then each context records its event, and
  * only then the frees wait for these. If one is refused, or a stream of one more context was seen
  * meanwhile, the epochs are open again. */
-mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded)
+mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking)
 {
     assert(asking < streams->count);
     bool is_captured = false;
+    bool is_whole = false;
     mend_context_event made = {0};
-    *recorded = false;
     if (streams->lacks_context_events) {
         return MEND_OK;
     }
@@ -430,14 +430,13 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
     begin_context_wait(streams);
     /* Each call releases `state`. Frees made meanwhile belong to later epochs, and the memory of
      * closed ones stays unused, because no event covers it yet. */
-    const mend_answer answer = record_events(streams, &made, recorded);
+    const mend_answer answer = record_events(streams, &made, &is_whole);
     const mend_status status = answer.status;
     mend_process_end_unsafe_call();
-    if (*recorded && status == MEND_DRIVER_OK) {
+    if (is_whole && status == MEND_DRIVER_OK) {
         add_context_event(streams, &made);
         return MEND_OK;
     }
-    *recorded = false;
     undo_context_wait(streams);
     keep_events(streams, &made);
     streams->lacks_context_events |= status == MEND_DRIVER_NOT_SUPPORTED;
@@ -485,11 +484,10 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
 
 mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)
 {
-    bool recorded = streams->context_event_count > 0;
-    MEND_TRY(recorded || streams->hidden_captures > 0
+    MEND_TRY(streams->context_event_count > 0 || streams->hidden_captures > 0
                  ? MEND_OK
-                 : mend_streams_record_context(streams, asking, &recorded));
-    if (!recorded) {
+                 : mend_streams_record_context(streams, asking));
+    if (streams->context_event_count == 0) {
         return mend_streams_wait_context(streams, asking);
     }
     if (mend_context_poll(streams)) {

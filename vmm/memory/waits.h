@@ -236,7 +236,7 @@ bool mend_context_poll(mend_streams *streams);
 /* Records an event for all work of the context, if the driver can (lacks_context_events), and no
  * capture that a pool of the process knows of forbids it. It covers all frees made so far, with a
  * stream or without. */
-mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded);
+mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking);
 
 /* Waits for the oldest such event, which is recorded if there is none, or else for the context. If
  * the event has passed already, the host does not wait. MEND_ERROR_CAPTURING. */
