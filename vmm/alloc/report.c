@@ -13,25 +13,14 @@ typedef struct mend_usable {
     uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
 } mend_usable;
 
-static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
+/* Whether other reasons than `holds` forbid the memory to the request. */
+static bool is_held(const mend_heap *heap, const mend_request *request, const mend_span *span,
+                    unsigned holds)
 {
-    return mend_waits_blocked_by(&heap->streams, &span->waits, request->stream);
+    return (mend_waits_blocked_by(&heap->streams, &span->waits, request->stream) & ~holds) != 0;
 }
 
 /* ---- what is free, and why it does not serve ------------------------------------------------ */
-
-static void count_hold(const mend_heap *heap, const mend_span *span, uint32_t stream,
-                       mend_oom_report *short_of)
-{
-    const unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, stream);
-    if (holds & MEND_BLOCKED_BY_GRAPH_POOLS) {
-        short_of->graph_pool_bytes += span->size_bytes;
-    } else if (holds & MEND_BLOCKED_UNTIL_WAIT) {
-        short_of->waiting_context_bytes += span->size_bytes;
-    } else if (holds & MEND_BLOCKED_BY_STREAMS) {
-        short_of->waiting_stream_bytes += span->size_bytes;
-    }
-}
 
 static void count_holds(const mend_heap *heap, uint32_t stream, mend_oom_report *short_of)
 {
@@ -39,7 +28,14 @@ static void count_holds(const mend_heap *heap, uint32_t stream, mend_oom_report 
         const mend_zone *zone = &heap->zones[i];
         MEND_TREE_EACH(const mend_run, run, by_address, &zone->runs_by_address) {
             for (const mend_span *span = run->first; span != run->last->next; span = span->next) {
-                count_hold(heap, span, stream, short_of);
+                const unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, stream);
+                if (holds & MEND_BLOCKED_BY_GRAPH_POOLS) {
+                    short_of->graph_pool_bytes += span->size_bytes;
+                } else if (holds & MEND_BLOCKED_UNTIL_WAIT) {
+                    short_of->waiting_context_bytes += span->size_bytes;
+                } else if (holds & MEND_BLOCKED_BY_STREAMS) {
+                    short_of->waiting_stream_bytes += span->size_bytes;
+                }
             }
         }
     }
@@ -71,7 +67,7 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
         }
         for (const mend_span *in = span; is_usable && in != NULL && in->address < end;
              in = in->next) {
-            is_usable = (holds_of(heap, request, in) & ~holds) == 0;
+            is_usable = !is_held(heap, request, in, holds);
         }
         bytes += is_usable ? chunk->size_bytes : 0;
     }
@@ -87,7 +83,7 @@ static uint64_t longest_in_run(const mend_heap *heap, const mend_request *reques
     uint64_t start = mend_align_up(run->address, request->alignment_bytes);
     for (const mend_span *span = run->first;; span = span->next) {
         uint64_t end = mend_span_end(span);
-        if ((holds_of(heap, request, span) & ~holds) != 0) {
+        if (is_held(heap, request, span, holds)) {
             mend_raise_u64(&start, mend_align_up(end, request->alignment_bytes));
         } else if (end > start) {
             longest_bytes = mend_max_u64(longest_bytes, end - start);

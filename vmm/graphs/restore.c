@@ -314,12 +314,17 @@ static mend_result reserve(restoration *r)
     for (; promised > 0; promised--) {
         mend_pointer_map_end_promise(&heap->blocks);
     }
-    if (!are_promised ||
-        !mend_layout_reserve_changes(heap, r->live_parts + r->target_count + r->ways_back.count,
-                                     waits_for_all ? streams : r->most_waits)) {
-        return mend_no_host_memory("the blocks of a graph pool");
-    }
-    return MEND_OK;
+    /* A change takes or frees a block, or its part in a frozen chunk, or attaches and detaches a
+     * chunk. Its copies of waits: at four cuts, of two runs and two sides, and two of a chunk. */
+    enum { COPIES = 10 };
+    const size_t changes = r->live_parts + r->target_count + r->ways_back.count;
+    const size_t most_waits = waits_for_all ? streams : r->most_waits;
+    const mend_layout_promise one = mend_layout_nodes_for(heap, 1);
+    const mend_layout_promise nodes = {changes * one.spans, changes * one.runs,
+                                       changes * (COPIES * most_waits + 1)};
+    return are_promised && mend_layout_reserve_these(heap, &nodes)
+               ? MEND_OK
+               : mend_no_host_memory("the blocks of a graph pool");
 }
 
 /* Frees a block on the stream of the graph pool that it was allocated on. */

@@ -510,14 +510,3 @@ mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_
     }
     return nodes;
 }
-
-bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t most_waits)
-{
-    enum { COPIES = 10 }; /* at four cuts, of two runs and two sides, and two of a chunk */
-    assert(most_waits <= heap->streams.count);
-    const mend_layout_promise one = mend_layout_nodes_for(heap, 1);
-    const mend_layout_promise nodes = {.spans = change_count * one.spans,
-                                       .runs = change_count * one.runs,
-                                       .waits = change_count * (COPIES * most_waits + 1)};
-    return mend_layout_reserve_these(heap, &nodes);
-}

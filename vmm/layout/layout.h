@@ -358,11 +358,6 @@ static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
 mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_span *span,
                                               size_t chunk_count);
 
-/* Reserves nodes for `change_count` changes: a take of a block, a free of one or of its part in a
- * frozen chunk, or an attach and a detach of a chunk with copies of its waits. No memory that one
- * of them changes has more than `most_waits`. */
-bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t most_waits);
-
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay
  * promised to it until mend_layout_end_promise. */
 static inline bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)

@@ -52,8 +52,6 @@ static const char all_keys[] = MEND_CONFIGURATION(X);
 #define BYTES_TAKEN                                                                                \
     "a whole number of bytes up to 2^60, or a number with KiB, MiB, GiB or TiB and at most 9 "     \
     "digits after its point (64GiB, 1.5GiB); a size in bytes has no fraction"
-static const char bytes_taken[] = BYTES_TAKEN;
-static const char limit_taken[] = "1% to 100% of the device's memory (90%), or " BYTES_TAKEN;
 
 /* The values of a kind, in words, and for kinds of numbers the range of their fields. Only a list
  * of observers has a comma in it. */
@@ -62,8 +60,8 @@ static const struct {
     int64_t least;
     int64_t most; /* 0: anything */
 } kinds[] = {
-    [KIND_BYTES] = {bytes_taken, 0, 0},
-    [KIND_LIMIT] = {limit_taken, 0, 0},
+    [KIND_BYTES] = {BYTES_TAKEN, 0, 0},
+    [KIND_LIMIT] = {"1% to 100% of the device's memory (90%), or " BYTES_TAKEN, 0, 0},
     [KIND_GROWTH] = {"100% to 10000%", 0, MOST_GROWTH_PERCENT},
     [KIND_SWITCH] = {"on or off", -1, 1},
     [KIND_STRATEGY] = {"1 to 5", 0, MEND_STRATEGY_LEVELS},
