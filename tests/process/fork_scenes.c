@@ -3,7 +3,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <unistd.h>
 
 #include "tests/process/linked_scenes.h"
 #include "tests/process/refused.h"

@@ -125,28 +125,3 @@ ROOM_TEST(pool_available, a_capture_takes_what_waits_for_the_context)
     EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[2]).after_waiting_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, expect_served(w, MEND_NO_STREAM));
 }
-
-/* A query has no effect, and mistakes have their errors. */
-ROOM_TEST(pool_available, asking_changes_nothing)
-{
-    mend_available room = MEND_AVAILABLE_INIT;
-    kit_free(w, kit_alloc(w, 3 * MEND_MIB, w->streams[0]), w->streams[0]);
-    EXPECT_RESULT(MEND_OK,
-                  mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* nothing is cached */
-    mend_stats before = mend_world_stats(w);
-    room_for(w, w->streams[0]);
-    room_for(w, MEND_NO_STREAM);
-    room.now_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_available(NULL, NULL, &room));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_available(w->pool, NULL, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_get_available(w->pool, MEND_EVERY_STREAM, &room));
-    EXPECT_U64_EQ(77, room.now_bytes);
-    room.struct_size = 0;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_available(w->pool, NULL, &room));
-    mend_stats after = mend_world_stats(w);
-#define X(field, unit, meaning) EXPECT_U64_EQ(before.field, after.field);
-    MEND_STATS(X)
-#undef X
-    EXPECT_U64_EQ(0, mend_world_ledger(w).host_syncs);
-}

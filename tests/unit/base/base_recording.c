@@ -3,7 +3,6 @@
 #include "lab/heap/record_reader.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

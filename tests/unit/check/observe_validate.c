@@ -1,6 +1,5 @@
 /* The validation finds what is wrong: each field is broken by itself in a heap that is in order
  * otherwise. */
-#include <string.h>
 
 #include "alloc/heap.h"
 #include "check/check.h"

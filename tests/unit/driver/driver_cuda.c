@@ -1,5 +1,4 @@
 /* The CUDA driver's table on this machine: there, or missing with a message that says so. */
-#include <dlfcn.h>
 #include <string.h>
 
 #include "driver/driver.h"

@@ -1,6 +1,5 @@
 /* Memory of captured graphs: its users, when it moves, and how it is freed. */
 #include "mend/mend_frameworks.h"
-#include "pool/pool.h"
 #include "tests/support/kit.h"
 
 /* Of a device of 8 MiB, so that two blocks of 5 MiB do not fit. */

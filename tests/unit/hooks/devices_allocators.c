@@ -269,25 +269,6 @@ DEVICES_TEST(devices_allocators, one_may_replace_itself)
     EXPECT_INT_EQ(1, q.c.retirements);
 }
 
-DEVICES_TEST(devices_allocators, mistakes_have_their_errors)
-{
-    counter c;
-    mend_allocator good = counter_allocator(&c, 4096);
-    mend_allocator bad = good;
-    EXPECT_ERROR(NO_DEVICE, mend_set_allocator(64, &good));
-    EXPECT_ERROR(NO_DEVICE, mend_get_allocator(-2, &bad));
-    EXPECT_INVALID(mend_get_allocator(0, NULL));
-    bad.struct_size = sizeof(bad) + sizeof(size_t); /* of a newer version */
-    EXPECT_INVALID(mend_set_allocator(0, &bad));
-    bad = good;
-    bad.handler.alloc = NULL;
-    EXPECT_INVALID(mend_set_allocator(0, &bad));
-    bad = good;
-    bad.handler.free = NULL;
-    EXPECT_INVALID(mend_set_allocator(0, &bad));
-    EXPECT_INT_EQ(0, c.retirements);
-}
-
 /* One that knows less of the struct than the library, and one that wants to hear no more. */
 DEVICES_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
 {

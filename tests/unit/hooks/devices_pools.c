@@ -84,38 +84,6 @@ DEVICES_TEST(devices_pools, a_pool_of_a_device_beyond_the_table_is_nobodys_defau
     EXPECT_PTR_EQ(pool, mend_devices_pool(0));
 }
 
-DEVICES_TEST(devices_pools, mistakes_have_their_errors)
-{
-    mend_pool *pool = NULL;
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    void *pointer = NULL;
-    EXPECT_INVALID(mend_pool_for_device(0, NULL));
-    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(-1, &pool));
-    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(2, &pool)); /* the device has two */
-    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(64, &pool));
-    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(-2, &pool));
-    EXPECT_ERROR(NO_DEVICE, mend_set_default_config(64, &config));
-    EXPECT_ERROR(NO_DEVICE, mend_device_alloc(64, 512, NULL, &pointer));
-    EXPECT_ERROR(NO_DEVICE, mend_device_alloc(64, 0, NULL, &pointer));
-    EXPECT_ERROR(NO_DEVICE, mend_device_free(-2, NULL, 0, NULL));
-    EXPECT_ERROR(NO_DEVICE, mend_device_record_stream(64, r, NULL));
-    EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_INVALID(mend_device_alloc(0, 512, NULL, NULL));
-    EXPECT_INVALID(mend_current_device(NULL));
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_ERROR(NO_DEVICE, mend_device_block_info(64, r, &info));
-    EXPECT_INVALID(mend_device_block_info(0, r, NULL));
-    EXPECT_INVALID(mend_device_block_info(0, NULL, &info));
-    info.struct_size = 0;
-    EXPECT_INVALID(mend_device_block_info(0, r, &info));
-    config.struct_size = 0;
-    EXPECT_INVALID(mend_set_default_config(0, &config));
-    config.struct_size = SIZE_MAX;
-    EXPECT_INVALID(mend_set_default_config(0, &config));
-    EXPECT_PTR_EQ(NULL, pool);
-    EXPECT_PTR_EQ(NULL, pointer);
-}
-
 DEVICES_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
 {
     mend_pool *pool;

@@ -157,8 +157,6 @@ PEERS_TEST(pool_peers, imported_memory_is_in_the_reach_of_peers,
 /* 0 and 1 reach each other. */
 PEERS_TEST(pool_peers, devices_that_cannot_be_let_in_are_refused, s->w.sim_config.peer_group = 2)
 {
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_enable_peer(NULL, 1));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_enable_peer(s->w.pool, -1));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_enable_peer(s->w.pool, 3));
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_enable_peer(s->w.pool, 2));
     kit_fail(&s->w, "device_count", 0, 1, MEND_DRIVER_NOT_INITIALIZED);

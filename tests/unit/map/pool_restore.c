@@ -2,7 +2,6 @@
  * memory either keep their bytes, are named, and come back. */
 #include "driver/driver.h"
 #include "pool/pool.h"
-#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB
@@ -78,8 +77,6 @@ static void expect_restored(rig *r)
     EXPECT_INT_EQ(0, is_unmapped(r, 5));
 }
 
-#define RESTORE_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r, MEND_GIB), close_rig(r))
-
 /* By the next pass, by an allocation that grows, or by a trim, or the pool ends without. */
 MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
 {
@@ -123,25 +120,6 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
     }
 }
 
-/* No host memory for the records of pending restores: nothing is lost. */
-RESTORE_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
-{
-    lose(r, "map", SCRATCH_MAPS, 2, 2);
-    mend_slab *runs = &r->w.pool->heap.nodes.runs;
-    size_t withheld = runs->free_count - runs->promised_count;
-    runs->promised_count += withheld; /* there is none in reserve */
-    mend_test_fail_host_memory_after(0, UINT64_MAX);
-    mend_test_watch_host_memory(true);
-    mend_result result = mend_compact(r->w.pool, NULL, NULL);
-    mend_test_watch_host_memory(false);
-    mend_test_heal_host_memory();
-    mend_slab_end_promise(runs, withheld);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
-    EXPECT_U64_EQ(2, unmapped_blocks(r));
-    compact(r, MEND_OK);
-    expect_restored(r);
-}
-
 /* The reservation of the chunk does not fit the copy beside it. Addresses that are short are as
  * memory that is: no failure of the call. */
 MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
@@ -167,46 +145,10 @@ MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
     }
 }
 
-/* Every other call may fail, once or for ever: then nothing has changed. */
-MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
-{
-    static const struct {
-        const char *call;
-        uint64_t after_calls;
-    } rows[] = {{"context_synchronize", 0},
-                {"create", 0},
-                {"create", 1},
-                {"map", 0},
-                {"map", 1},
-                {"set_access", 0},
-                {"copy", 0},
-                {"copy", 1},
-                {"context_synchronize", 1},
-                {"unmap", 1}};
-    for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
-        const bool for_ever = i % 2 == 1;
-        rig r;
-        ASSERT_TRUE(open_rig(&r, MEND_GIB));
-        mend_stats before = mend_world_stats(&r.w);
-        lose(&r, rows[i / 2].call, rows[i / 2].after_calls, for_ever ? UINT64_MAX : 1, 0);
-        mend_stats after = mend_world_stats(&r.w);
-        EXPECT_U64_EQ(before.chunks_moved, after.chunks_moved);
-        EXPECT_U64_EQ(0, after.compactions);
-        if (!for_ever && rows[i / 2].call[0] != 'u') { /* the scratch could be unmapped */
-            EXPECT_U64_EQ(before.reserved_bytes, after.reserved_bytes);
-            EXPECT_U64_EQ(before.mapped_bytes, after.mapped_bytes);
-            EXPECT_U64_EQ(before.chunks_created, after.chunks_created);
-        }
-        mend_sim_clear_faults(r.w.sim);
-        compact(&r, MEND_OK);
-        EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
-        close_rig(&r);
-    }
-}
-
 /* Two chunks have a place, and one of them a mapping, which could not be unmapped on the way back.
  */
-RESTORE_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
+KIT_CASE(pool_restore, a_mapping_that_was_never_made_is_no_peak, rig, r, open_rig(r, MEND_GIB),
+         close_rig(r))
 {
     EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r->w.pool));
     EXPECT_U64_EQ(1, mend_world_stats(&r->w).peak_mappings);

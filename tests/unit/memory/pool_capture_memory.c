@@ -89,18 +89,6 @@ KIT_TEST_IN(pool_capture_memory, a_launch_in_flight_keeps_what_it_uses_until_it_
 /* No request looks meanwhile. */
 KIT_SETTING(with_soft_limit, w->pool_config.soft_limit_bytes = MEND_MIB);
 
-KIT_TEST_IN(pool_capture_memory, a_collection_gives_back_what_an_ended_graph_kept,
-            kit_open_with(w, 8 * MEND_MIB, with_soft_limit))
-{
-    uint64_t released_bytes = 0;
-    mend_sim_graph *graph = capture_use(w, &orders[0]);
-    mend_sim_advance(w->sim, 10000);
-    mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_BY_POLICY, &released_bytes));
-    EXPECT_TRUE(released_bytes >= block_bytes - MEND_MIB);
-    EXPECT_STATS(w, captures, 0);
-}
-
 /* Memory that the stream freed a moment ago, outside of the capture, does not silently become a
  * part of it: the cache would serve such a request. */
 KIT_EACH(pool_capture_memory, the_front_cache_serves_no_capture, uint64_t, is_captured, 2,

@@ -47,42 +47,6 @@ KIT_EACH(pool_captures, the_context_is_not_waited_for_while_a_graph_pool_is_begu
     EXPECT_LEDGER(w, host_syncs, 1);
 }
 
-/* Ways to name a stream again: an allocation in an inner graph pool, its begin, and in the outer
- * graph pool, where one on another stream plays no part, a free, a use, and a free of a block of no
- * graph pool. */
-static mend_graph_pool *name_again(mend_world *w, int way)
-{
-    mend_graph_pool *inner = way == 0 ? kit_begin_graph_pool(w, S(0)) : NULL;
-    void *block = way > 1 ? kit_alloc(w, 512, S(way == 4 ? 1 : 0)) : NULL;
-    EXPECT_OK(mend_unregister_stream(w->pool, S(0)));
-    if (way == 0) {
-        kit_alloc(w, 512, S(0));
-        return inner;
-    }
-    if (way == 3) {
-        EXPECT_OK(mend_record_stream(w->pool, block, S(0)));
-    } else {
-        kit_free(w, block, S(0));
-    }
-    return kit_begin_graph_pool(w, S(way == 1 ? 0 : way == 4 ? 2 : 1));
-}
-
-/* A call that names the stream again names it for the outer graph pool as well. */
-KIT_EACH(pool_captures, an_outer_graph_pool_watches_a_stream_that_was_forgotten_and_is_used_again,
-         int, i, 5, kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    mend_graph_pool *outer = kit_begin_graph_pool(w, S(0));
-    mend_graph_pool *inner = name_again(w, i);
-    kit_alloc(w, 4 * MEND_MIB, S(1));
-    kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
-    EXPECT_OK(mend_graph_pool_end(inner));
-    kit_begin_capture(w, S(0));
-    kit_expect_none(w, block_bytes, S(1), "");
-    EXPECT_LEDGER(w, host_syncs, 0);
-    end_whole(w, S(0), NULL);
-    EXPECT_OK(mend_graph_pool_end(outer));
-}
-
 /* The legacy stream tells of blocking streams, which the pool need not know. */
 WORLD_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
 {

@@ -113,41 +113,17 @@ KIT_CASE(pool_critical_pressure, nothing_is_remade_beside_a_capture, full_progra
     EXPECT_U64_EQ(1, remade(f));
 }
 
-/* Once, the request finds another way. For ever: chunks that cannot be released are broken.
- * Creations that are refused succeed once the driver has memory again. */
-MEND_TEST(pool_critical_pressure, a_driver_that_refuses_loses_nothing)
+/* Chunks that cannot be released are broken. */
+KIT_CASE(pool_critical_pressure, a_driver_that_refuses_a_release_loses_nothing, full_program, f,
+         open_critical(f), kit_close(&f->w))
 {
-    static const struct {
-        const char *call;
-        uint64_t count;
-        int status;
-        mend_result result;
-        int remade;
-    } rows[] = {
-        {"unmap", 1, MEND_DRIVER_UNKNOWN, MEND_OK, 0},
-        {"release", 1, MEND_DRIVER_UNKNOWN, MEND_OK, 0},
-        {"create", 1, MEND_DRIVER_OUT_OF_MEMORY, MEND_OK, 1},
-        {"map", 1, MEND_DRIVER_OUT_OF_MEMORY, MEND_OK, 1},
-        {"unmap", UINT64_MAX, MEND_DRIVER_UNKNOWN, MEND_OK, 0},
-        {"release", UINT64_MAX, MEND_DRIVER_UNKNOWN, MEND_OK, 0},
-        {"create", UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_MEMORY, 1},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        full_program f;
-        void *block = NULL;
-        ASSERT_TRUE(open_critical(&f));
-        release(&f, LARGE);
-        uint64_t live_bytes = mend_world_stats(&f.w).live_bytes;
-        kit_fail(&f.w, rows[i].call, 0, rows[i].count, rows[i].status);
-        EXPECT_RESULT(rows[i].result, mend_alloc(f.w.pool, 16 * PAGE, f.asking, &block));
-        EXPECT_U64_EQ(live_bytes + (rows[i].result == MEND_OK ? 16 * PAGE : 0),
-                      mend_world_stats(&f.w).live_bytes);
-        EXPECT_U64_EQ(rows[i].remade, remade(&f));
-        mend_sim_clear_faults(f.w.sim);
-        mend_world_check(&f.w);
-        request(&f, rows[i].result == MEND_OK ? 48 : 64);
-        kit_close(&f.w);
-    }
+    release(f, LARGE);
+    kit_fail(&f->w, "release", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    request(f, 16);
+    EXPECT_U64_EQ(0, remade(f));
+    mend_sim_clear_faults(f->w.sim);
+    mend_world_check(&f->w);
+    request(f, 48);
 }
 
 /* ---- remade: a pool that uses all of its 64 MiB, and traps some ---- */

@@ -317,39 +317,6 @@ BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
     mend_sim_clear_faults(w->sim);
 }
 
-/* A wait of a check that the driver refuses leaves its fill or its copy running. The next owner of
- * the memory keeps its contents, and nothing is unmapped or freed below. */
-static bool open_with_refusal(mend_world *w, uint64_t after_calls, int bits)
-{
-    mend_world_init(w);
-    w->sim_config.copy_ns = 100000;
-    w->pool_config.observe = (const char *[]){NULL, "poison", "guard", "poison,guard"}[bits];
-    const bool is_open = kit_open(w);
-    if (is_open) {
-        kit_fail(w, "stream_synchronize", after_calls, 1, MEND_DRIVER_UNKNOWN);
-    }
-    return is_open;
-}
-
-enum { REFUSALS = 20 };
-KIT_EACH(pool_checks, what_still_runs_keeps_its_memory_and_writes_to_no_other_block, int, number,
-         3 * REFUSALS, open_with_refusal(w, (uint64_t)number % REFUSALS, 1 + number / REFUSALS))
-{
-    enum { ROUNDS = 3 };
-    void *blocks[ROUNDS];
-    for (int i = 0; i < 2; i++) {
-        kit_free(w, kit_alloc_written(w, i == 0 ? 100 * KIB : 2 * MEND_MIB, S(0)), S(0));
-        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    }
-    for (int i = 0; i < ROUNDS; i++) {
-        void *first = kit_alloc_written(w, 100 * KIB + 16, S(0));
-        kit_free(w, first, S(0));
-        blocks[i] = kit_alloc_written(w, 200 * KIB, S(i));
-    }
-    mend_sim_advance(w->sim, 1000000);
-    kit_release_row(w, blocks, ROUNDS, 200 * KIB, S(1));
-}
-
 KIT_LAST_TEST(pool_checks, what_still_runs_has_its_buffer_at_the_end,
               kit_open_set(w, w->pool_config.observe = "guard"))
 {

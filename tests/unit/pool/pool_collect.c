@@ -111,21 +111,6 @@ KIT_TEST_IN(pool_collect, what_is_to_stay_stays_above_the_soft_limit,
 
 KIT_SETTING(keep_4_mib, w->pool_config.min_free_bytes = 4 * MEND_MIB);
 
-KIT_TEST_IN(pool_collect, memory_goes_back_while_others_lack_it, open_world(w, keep_4_mib))
-{
-    void *block = kit_alloc(w, 6 * MEND_MIB, NULL);
-    kit_alloc(w, 2 * MEND_MIB, NULL);
-    kit_free(w, block, NULL);
-    EXPECT_U64_EQ(0, collect(w)); /* 8 MiB are free */
-    mend_sim_set_foreign_bytes(w->sim, 0, 6 * MEND_MIB);
-    uint64_t given = collect(w); /* 2 MiB were free */
-    EXPECT_TRUE(given >= 2 * MEND_MIB && given <= 6 * MEND_MIB);
-    EXPECT_U64_EQ(0, collect(w));
-    mend_sim_set_foreign_bytes(w->sim, 0, 14 * MEND_MIB);
-    collect(w);
-    EXPECT_U64_EQ(2 * MEND_MIB, reserved(w)); /* live blocks stay */
-}
-
 KIT_TEST_IN(pool_collect, what_was_idle_for_long_counts_for_others, open_idle(w, keep_4_mib))
 {
     void *old = kit_alloc(w, 2 * MEND_MIB, NULL);

@@ -2,8 +2,6 @@
  * Configuration of a pool, end to end: MEND_CONF and the struct, limits set later, the audit on
  * request and after each call.
  */
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,49 +125,6 @@ KIT_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
     EXPECT_OK(mend_set_limit(w->pool, UINT64_MAX));
     EXPECT_STATS(w, limit_bytes, 64 * MEND_MIB);
     kit_alloc(w, 512, NULL);
-}
-
-/* Another thread sets the limit while this one is inside the call that creates its chunk. */
-typedef struct crossing {
-    mend_world w;
-    pthread_t thread;
-    sem_t begun;
-    bool has_begun;
-} crossing;
-
-static void *lower_the_limit(void *argument)
-{
-    crossing *c = argument;
-    sem_post(&c->begun);
-    EXPECT_OK(mend_set_limit(c->w.pool, 2 * MEND_MIB));
-    return NULL;
-}
-
-static void cross(void *context, const char *call, int is_after)
-{
-    crossing *c = context;
-    if (!is_after && !c->has_begun && strcmp(call, "create") == 0) {
-        c->has_begun = true;
-        EXPECT_INT_EQ(0, pthread_create(&c->thread, NULL, lower_the_limit, c));
-        sem_wait(&c->begun);
-    }
-}
-
-MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
-{
-    crossing c = {.has_begun = false};
-    mend_world_init(&c.w);
-    sem_init(&c.begun, 0, 0);
-    ASSERT_TRUE(kit_open(&c.w));
-    mend_sim_set_call_observer(c.w.sim, cross, &c);
-    void *pointer = kit_alloc(&c.w, 3 * MEND_MIB, NULL);
-    ASSERT_TRUE(c.has_begun);
-    pthread_join(c.thread, NULL);
-    mend_sim_set_call_observer(c.w.sim, NULL, NULL);
-    EXPECT_STATS(&c.w, reserved_bytes, 3 * MEND_MIB);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(c.w.pool, MEND_MIB, NULL, &pointer));
-    kit_close(&c.w);
-    sem_destroy(&c.begun);
 }
 
 /* Whose memory is the host's: half of it is in use when the pool is created. */

@@ -3,7 +3,6 @@
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 #include "pool/pool.h"
-#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
@@ -152,25 +151,6 @@ KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit
     EXPECT_LEDGER(w, chunks, 0, mappings, 0, reservations, 0);
 }
 
-KIT_TEST(pool_refused, graph_pools_and_callbacks_need_host_memory)
-{
-    mend_graph_pool *graph_pool = NULL;
-    int calls = 0;
-    mend_test_fail_host_memory_after(0, UINT64_MAX);
-    mend_test_watch_host_memory(true);
-    mend_result of_graph_pool = mend_graph_pool_create(w->pool, &graph_pool);
-    mend_result of_callback = mend_add_pressure_callback(w->pool, kit_count_pressure, &calls);
-    mend_test_watch_host_memory(false);
-    mend_test_heal_host_memory();
-    EXPECT_ERROR(OUT_OF_HOST_MEMORY, of_graph_pool);
-    EXPECT_PTR_EQ(NULL, graph_pool);
-    EXPECT_ERROR(OUT_OF_HOST_MEMORY, of_callback);
-    EXPECT_OK(mend_graph_pool_create(w->pool, &graph_pool));
-    EXPECT_OK(mend_graph_pool_destroy(graph_pool, NULL));
-    EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
-    EXPECT_OK(mend_remove_pressure_callback(w->pool, kit_count_pressure, &calls));
-}
-
 /* ---- figures of failures. The others: tests/sim/figures.c ------------------------------------ */
 
 KIT_EACH(pool_statistics, what_was_undone_was_never_created, int, i, 2, kit_open_default(w))
@@ -197,30 +177,4 @@ KIT_SET_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted,
     uint64_t before = mend_world_stats(w).driver_failures;
     kit_alloc(w, MEND_MIB, NULL);
     EXPECT_STATS(w, driver_failures, before + 1, retired_bytes, MEND_MIB);
-}
-
-/* Each host allocation of a request fails in turn, also the one for the fences of its flush. */
-MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
-{
-    enum { MOST_ALLOCATIONS = 6 };
-    int served = 0;
-    for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
-        mend_world w;
-        mend_unwatched_driver unwatched;
-        void *other = NULL;
-        mend_world_init(&w);
-        w.pool_config.strategy = 5; /* a chunk moves */
-        ASSERT_TRUE(kit_open_unwatched(&w, &unwatched));
-        void *block = kit_alloc(&w, MEND_MIB, NULL);
-        kit_free(&w, block, NULL);
-        block = kit_alloc_aligned(&w, MEND_MIB, MEND_GIB, NULL);
-        mend_result result = mend_test_starve(after, 1, mend_alloc(w.pool, MEND_MIB, NULL, &other));
-        served += result == MEND_OK && mend_test_failed_host_allocations() > 0;
-        mend_test_heal_host_memory();
-        EXPECT_STATS(&w, driver_failures, 0);
-        kit_free(&w, block, NULL);
-        kit_free(&w, other, NULL);
-        kit_close(&w);
-    }
-    EXPECT_TRUE(served > 0); /* in spite of it */
 }

@@ -127,31 +127,6 @@ SCENE_TEST(pool_pressure, one_that_adds_itself_again_does_not_go_round_for_ever)
     expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "aa");
 }
 
-static void break_the_context(helper *h)
-{
-    kit_break(&h->s->w, NULL);
-    EXPECT_ERROR(DEVICE_LOST, mend_trim(h->s->w.pool, 0, MEND_TRIM_IDLE, NULL));
-    h->s->inner = allocate(h->s, 512);
-}
-
-MEND_TEST(pool_pressure, a_context_that_breaks_in_a_callback_is_reported)
-{
-    static const int answers[] = {0, 1};
-    for (int i = 0; i < 2; i++) {
-        scene s;
-        ASSERT_TRUE(open_full(&s));
-        /* Its freed memory would fit without a driver call. */
-        helper a = {
-            .s = &s, .letter = 'a', .frees = 1, .answer = answers[i], .also = break_the_context};
-        EXPECT_OK(add(&a));
-        EXPECT_ERROR(DEVICE_LOST, allocate(&s, MEND_MIB));
-        EXPECT_ERROR(DEVICE_LOST, s.inner);
-        EXPECT_OK(drop(&a));
-        EXPECT_ERROR(DRIVER, mend_pool_destroy(s.w.pool));
-        mend_sim_destroy(s.w.sim);
-    }
-}
-
 /* The callback of one pool frees memory of another one, on the full device, and may leave it
  * there. */
 typedef struct lender {

@@ -98,41 +98,6 @@ KIT_TEST(pool_range, each_range_of_a_commit_gets_chunks_of_its_page)
     EXPECT_OK(mend_range_destroy(large, S(0)));
 }
 
-KIT_TEST(pool_range, create_refuses_by_name)
-{
-    mend_range *range = NULL;
-    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
-    EXPECT_INVALID(mend_range_create(NULL, 1, NULL, &range));
-    EXPECT_INVALID(mend_range_create(w->pool, 1, NULL, NULL));
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "a range of 0 bytes",
-                   mend_range_create(w->pool, 0, NULL, &range));
-    EXPECT_INVALID(mend_range_create(w->pool, ~UINT64_C(0), NULL, &range));
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "2^26 pages",
-                   mend_range_create(w->pool, UINT64_C(1) << 46, NULL, &range));
-    options.page_bytes = PAGE + 1;
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "not a multiple of the device's page",
-                   mend_range_create(w->pool, 1, &options, &range));
-    options.struct_size = 1;
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "MEND_RANGE_OPTIONS_INIT",
-                   mend_range_create(w->pool, 1, &options, &range));
-    options.struct_size = sizeof(options) + 8;
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "newer", mend_range_create(w->pool, 1, &options, &range));
-    EXPECT_PTR_EQ(NULL, range);
-}
-
-/* Commits nothing of the first part either if the second is refused. */
-static mend_result commit_behind_a_good_part(mend_range *range, uint64_t offset_bytes,
-                                             uint64_t size_bytes, mend_stream stream)
-{
-    const mend_range_part parts[] = {{range, 4 * PAGE, PAGE}, {range, offset_bytes, size_bytes}};
-    return mend_range_commit_all(parts, sizeof(mend_range_part), 2, stream);
-}
-
-typedef mend_result (*page_call)(mend_range *, uint64_t, uint64_t, mend_stream);
-static const page_call page_calls[] = {mend_range_commit, mend_range_decommit,
-                                       mend_range_record_stream, commit_behind_a_good_part};
-enum { PAGE_CALLS = sizeof(page_calls) / sizeof(page_calls[0]) };
-
 /* A decommit takes nothing that was not named, as GrowingTensor's. */
 KIT_TEST(pool_range, bytes_name_the_pages_around_them_and_a_decommit_those_inside)
 {
@@ -155,53 +120,4 @@ KIT_TEST(pool_range, bytes_name_the_pages_around_them_and_a_decommit_those_insid
     EXPECT_OK(mend_range_decommit(range, 3 * PAGE, 512, S(0))); /* behind it there is nothing */
     EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
     EXPECT_INVALID(mend_range_commit_all(&parts[0].part, sizeof(parts[0].part) - 8, 2, S(0)));
-}
-
-KIT_TEST(pool_range, calls_about_pages_refuse_by_name)
-{
-    mend_range *range = create(w, 8 * PAGE, PAGE);
-    expect_commit(range, 0, PAGE, S(0));
-    for (int i = 0; i < PAGE_CALLS; i++) {
-        mend_stream stream = S(0);
-        EXPECT_INVALID(page_calls[i](NULL, 0, PAGE, stream));
-        EXPECT_INVALID(page_calls[i](range, 0, 0, stream));
-        EXPECT_REFUSAL(INVALID_ARGUMENT, "are not in the range",
-                       page_calls[i](range, 0, 9 * PAGE, stream));
-        EXPECT_INVALID(page_calls[i](range, 8 * PAGE, PAGE, stream));
-        EXPECT_INVALID(page_calls[i](range, ~UINT64_C(0), PAGE, stream));
-        EXPECT_INVALID(page_calls[i](range, 0, PAGE, MEND_EVERY_STREAM));
-    }
-    EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
-    EXPECT_INVALID(mend_range_commit_all(NULL, sizeof(mend_range_part), 1, S(0)));
-    EXPECT_OK(mend_range_commit_all(NULL, sizeof(mend_range_part), 0, S(0)));
-    mend_pool *pool = NULL;
-    mend_range *theirs = NULL;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&w->pool_config, &pool));
-    EXPECT_OK(mend_range_create(pool, PAGE, NULL, &theirs));
-    const mend_range_part parts[] = {{range, 4 * PAGE, PAGE}, {theirs, 0, PAGE}};
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "several pools",
-                   mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
-    EXPECT_OK(mend_range_destroy(theirs, S(0)));
-    EXPECT_OK(mend_pool_destroy(pool));
-    EXPECT_INVALID(mend_range_record_stream(range, 0, PAGE, MEND_NO_STREAM));
-    EXPECT_INVALID(mend_range_destroy(range, MEND_EVERY_STREAM));
-    EXPECT_INVALID(mend_range_get_info(range, NULL));
-    mend_range_info info = {.struct_size = 1};
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "MEND_RANGE_INFO_INIT", mend_range_get_info(range, &info));
-    EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
-}
-
-RANGE_TEST(pool_range, a_captured_stream_neither_commits_nor_decommits, 0)
-{
-    expect_commit(range, 0, PAGE, S(0));
-    kit_begin_capture(w, S(1));
-    for (int i = 0; i < PAGE_CALLS; i++) {
-        EXPECT_REFUSAL(CAPTURING, "before the capture", page_calls[i](range, 0, 2 * PAGE, S(1)));
-    }
-    EXPECT_ERROR(CAPTURING, mend_range_destroy(range, S(1)));
-    expect_commit(range, PAGE, PAGE, S(0)); /* another stream may */
-    expect_decommit(range, 0, PAGE, S(0));
-    mend_sim_graph *graph = kit_end_capture(w, S(1));
-    mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
 }

@@ -19,20 +19,6 @@ RANGE_TEST(pool_range_streams, memory_passes_to_other_streams_behind_their_work,
     EXPECT_TRUE(mend_world_stats(w).host_waits > 0);
 }
 
-KIT_EACH(pool_range_streams, pages_in_use_by_another_stream_wait_for_it, int, on_device, 2,
-         kit_open_set(w, w->pool_config.allow_stream_waits = on_device ? 0 : -1))
-{
-    mend_range *range = create(w, MEND_GIB, PAGE);
-    expect_commit(range, 0, MEND_MIB, S(0));
-    kit_use(w, S(0), at(range, 0), MEND_MIB, 50000);
-    expect_decommit(range, 0, MEND_MIB, S(0));
-    expect_commit(range, 0, MEND_MIB, S(1));
-    kit_use(w, S(1), at(range, 0), MEND_MIB, 10);
-    EXPECT_STATS(w, stream_waits, on_device);
-    EXPECT_TRUE(mend_world_stats(w).host_waits > 0 || on_device);
-    EXPECT_TRUE(mend_world_check(w));
-}
-
 RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
 {
     expect_commit(range, 0, 2 * PAGE, S(0));

@@ -1,5 +1,4 @@
 /* mend_export, mend_import, mend_import_close, and the first two by fabric handles. */
-#include <fcntl.h>
 #include <string.h>
 
 #include "mend/mend_range.h"
@@ -175,22 +174,6 @@ MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
     }
 }
 
-MEND_TEST(pool_share, an_importer_that_ends_leaves_nothing_at_the_exporter)
-{
-    share_rig r;
-    ASSERT_TRUE(share_rig_open(&r, false) && share_rig_fill(&r));
-    kit_use(&r.to, r.to.streams[0], share_import(&r.to, &r.ticket), CHUNK, 1000);
-    kit_close(&r.to); /* with the import, after its work */
-    kit_free(&r.from, r.block, r.from.streams[0]);
-    EXPECT_INT_EQ(0, r.from.driver->context_push(r.from.driver, r.from.info.context));
-    EXPECT_INT_EQ(0, r.from.driver->context_synchronize(r.from.driver));
-    EXPECT_INT_EQ(0, r.from.driver->context_pop(r.from.driver));
-    EXPECT_OK(mend_trim(r.from.pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_LEDGER(&r.from, chunks, 0);
-    kit_close(&r.from);
-    EXPECT_TRUE(mend_test_files_are(r.files));
-}
-
 SHARE_TEST(pool_share, a_capture_forbids_a_close_that_would_need_to_know_its_end)
 {
     share_ticket t = share_export(r, kit_alloc(from, CHUNK, from->streams[0]));
@@ -255,15 +238,8 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     char *freed = kit_alloc(from, 4096, from->streams[0]);
     kit_free(from, freed, from->streams[0]);
     mend_pool *pool = from->pool;
-    EXPECT_INVALID(share_token(NULL, block, &token, BY_FILE));
-    EXPECT_INVALID(share_token(pool, NULL, &token, BY_FILE));
-    EXPECT_INVALID(share_token(pool, block, NULL, BY_FILE));
     EXPECT_ERROR(FOREIGN_POINTER, share_token(pool, &token, &token, BY_FILE));
     EXPECT_ERROR(DOUBLE_FREE, share_token(pool, freed, &token, BY_FILE));
-    EXPECT_INVALID(mend_import(NULL, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
-    EXPECT_INVALID(mend_import(pool, NULL, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
-    EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     EXPECT_INVALID(mend_import(pool, &token, 0, &pointer, NULL));
     const mend_export_options *by_fabric =
         KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC);
@@ -272,9 +248,7 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
         EXPECT_REFUSAL(INVALID_ARGUMENT, "the array has 10",
                        mend_export(pool, block, by_fabric, &token, 10, NULL, NULL));
     }
-    EXPECT_INVALID(mend_import_close(NULL, block, NULL));
     EXPECT_INVALID(mend_import_close(pool, NULL, NULL));
-    EXPECT_INVALID(mend_import_close(pool, block, MEND_EVERY_STREAM));
     EXPECT_ERROR(FOREIGN_POINTER, mend_import_close(pool, block, NULL));
     EXPECT_INT_EQ(7, token.bytes[0]);
     EXPECT_OK(share_token_at(pool, block + 1000, &token, &offset, BY_FILE));
@@ -284,20 +258,4 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     EXPECT_REFUSAL(NOT_SUPPORTED, "mend_pool_config.shareable",
                    share_token(alone.pool, kit_alloc(&alone, CHUNK, NULL), &token, BY_FILE));
     kit_close(&alone);
-}
-
-static bool is_closed(void *file)
-{
-    return fcntl(*(const int *)file, F_GETFD) < 0;
-}
-
-/* Each of these files holds memory of the device, which the parent may free while the child lives.
- */
-SHARED_TEST(pool_share, a_child_of_the_exporter_has_none_of_its_files, false)
-{
-    const mend_tree_node *last = mend_tree_last(&mend_process_own_shares.published);
-    ASSERT_TRUE(r->block != NULL && last != NULL);
-    int file = MEND_CONTAINER_OF(last, mend_published, by_number)->chunks[0].file;
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_closed, &file));
-    EXPECT_FALSE(is_closed(&file));
 }

@@ -1,6 +1,5 @@
 /* Scopes: allocations in them count for a path of names, in every thread. */
 #include <pthread.h>
-#include <semaphore.h>
 #include <string.h>
 
 #include "mend/mend_range.h"

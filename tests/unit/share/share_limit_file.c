@@ -163,14 +163,6 @@ SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
     EXPECT_INT_EQ(r->a.number == 0 ? 1 : 0, r->b.number);
 }
 
-SCENE_TEST(share_limit_file, a_newcomer_in_the_slot_of_the_dead_has_claimed_nothing)
-{
-    leave(&r->b);
-    kill_owner(start_owner(r));
-    r->b = join(r);
-    EXPECT_U64_EQ(LIMIT, mend_shared_limit_file_look(&r->a, 0).room_bytes);
-}
-
 /* A child of fork has the file open, as it has its parent's memory on the device. */
 SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
 {

@@ -1,5 +1,4 @@
 /* Findings only of the simulated device: work on forbidden memory, stale handles. */
-#include <string.h>
 
 #include "tests/unit/sim/sim_fixture.h"
 

@@ -1,5 +1,4 @@
 /* The virtual clock: its advance, and the order in which work completes. */
-#include <string.h>
 
 #include "tests/unit/sim/sim_fixture.h"
 

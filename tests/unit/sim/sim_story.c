@@ -4,7 +4,6 @@
  * refused. The call says so, is made once more and succeeds, and at the end nothing is left. By the
  * device alone and through the decorator that traces.
  */
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
 
 #include "mend/mend_frameworks.h"
 #include "sim/state.h"
-#include "tests/support/follower.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)

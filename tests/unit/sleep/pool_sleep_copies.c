@@ -66,27 +66,6 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
     EXPECT_TRUE(mend_world_check(w));
 }
 
-/* A block that slept last in a file, or without its contents, has no older copy. */
-SLEEP_TEST(pool_sleep_copies, they_are_of_the_last_sleep)
-{
-    static const int keeps[] = {MEND_BACKUP_FILE, MEND_DISCARD};
-    const void *found;
-    char byte;
-    for (int i = 0; i < 2; i++) {
-        cycle(w);
-        EXPECT_OK(mend_read_backup(w->pool, r->blocks[0], 1, &byte, NULL));
-        EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, keeps[i], .directory = "/tmp"), NULL));
-        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-        EXPECT_REFUSAL(INVALID_ARGUMENT, "has no backup",
-                       mend_read_backup(w->pool, r->blocks[0], 1, &byte, NULL));
-        EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 1, NULL, &found));
-        EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], 1, &byte, NULL));
-        for (int at = 0; at < SLEEP_BLOCKS; at += 2) {
-            kit_write(w, S(0), r->blocks[at], SLEEP_BLOCK);
-        }
-    }
-}
-
 static mend_contents *kept_of(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
     mend_contents *kept = calloc(1, sizeof(*kept) + sizeof(kept->pieces[0]));

@@ -11,27 +11,6 @@ static mend_result sleep_both_ways(sleep_rig *r)
                       NULL);
 }
 
-/* The driver unmaps, refuses the next chunks, and refuses to map the first again: as after a
- * compaction the blocks have their bytes, and come back later. */
-KIT_TEST(pool_sleep_faults, what_cannot_be_mapped_again_comes_back_later)
-{
-    void *first = kit_alloc_written(w, MEND_MIB, NULL);
-    void *between = kit_alloc_written(w, MEND_MIB, NULL);
-    void *last = kit_alloc_written(w, MEND_MIB, NULL);
-    kit_release(w, between, MEND_MIB, NULL);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL)); /* two segments: two calls to unmap */
-    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
-    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_REFUSAL(DRIVER, "could not be mapped", mend_sleep(w->pool, NULL, NULL));
-    mend_sim_clear_faults(w->sim);
-    EXPECT_STATS(w, unmapped_blocks, 1, asleep_bytes, 0);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL)); /* maps it again first */
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_release(w, first, MEND_MIB, NULL);
-    kit_release(w, last, MEND_MIB, NULL);
-}
-
 /* Memory that the driver does not take back is free memory, and serves the next wake. */
 SLEEP_TEST(pool_sleep_faults, memory_that_is_refused_is_given_back_later)
 {

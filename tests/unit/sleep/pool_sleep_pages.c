@@ -2,7 +2,6 @@
  * and they are decommitted, committed again and destroyed meanwhile. */
 
 #include "tests/support/files.h"
-#include "tests/support/regions.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 static mend_range_info info_of(mend_range *range)

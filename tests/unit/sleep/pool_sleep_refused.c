@@ -13,20 +13,6 @@ static void expect_awake(sleep_rig *r)
 
 SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
 {
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
-    EXPECT_INVALID(mend_sleep(NULL, NULL, NULL));
-    EXPECT_INVALID(mend_wake(NULL, NULL, 0, NULL));
-    EXPECT_INVALID(mend_wake(w->pool, NULL, 1, NULL));
-    report.struct_size = 0;
-    EXPECT_INVALID(mend_sleep(w->pool, NULL, &report));
-    woken.struct_size = 0;
-    EXPECT_INVALID(mend_wake(w->pool, NULL, 0, &woken));
-    options.struct_size += sizeof(void *);
-    EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
-    options.struct_size = 0;
-    EXPECT_INVALID(mend_sleep(w->pool, &options, NULL));
     const mend_sleep_options wrong[] = {
         *SLEEP_TAG(1, MEND_BACKUP_DEFAULT, ),
         *SLEEP_TAG(1, MEND_STAY_RESIDENT + 1, ),

@@ -134,20 +134,6 @@ SLEEP_TEST(pool_sleep_room, a_wake_gives_back_what_is_lacking_alone)
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
 }
 
-/* Memory of a graph is free once it has ended. */
-SLEEP_TEST(pool_sleep_room, what_graphs_held_that_ended_makes_room)
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    kit_begin_capture(w, S(0));
-    kit_leave_in_flight(w, 3 * SLEEP_BLOCK, S(0), 10, S(0));
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
-    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCKS * SLEEP_BLOCK));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL));
-    mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_set_limit(w->pool, 0));
-}
-
 /* What importers keep gives the device nothing. */
 KIT_SET_TEST(pool_sleep_room, a_wake_gives_back_what_nobody_else_has,
              w->pool_config.shareable = MEND_SHAREABLE_ON)
