@@ -336,18 +336,16 @@ MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
             put_failure(4, 4, "out of memory: 3.00 MiB requested. Free \033[2J some.");
         }
         const fixture_file file = fixture_write(".record", whole, length);
-        char words[512];
-        snprintf(words, sizeof(words), "report --no-what-if '%s'", file.path);
-        expect_run(1, words,
+        expect_run(1, command_line("report --no-what-if '%s'", file.path),
                    is_known
                        ? "Out of memory: 3.00 MiB asked for, 1.00 MiB would have fitted, 2.00 "
                          "MiB short; ...last of 2 failures...Why it did not fit: Free ?[2J some.\n"
                        : "Out of memory: 3.00 MiB asked for with 3.00 KiB in use; it is the last",
                    "");
-        snprintf(words, sizeof(words), "report --no-what-if --json '%s'", file.path);
-        expect_run(1, words, is_known ? "'short_bytes': 2097152" : "'failures': 2}", "");
-        snprintf(words, sizeof(words), "replay --allocator mend --explain '%s'", file.path);
-        expect_run(0, words, is_known ? "failed said: out of memory: 3.00 MiB" : "driver ms", "");
+        expect_run(1, command_line("report --no-what-if --json '%s'", file.path),
+                   is_known ? "'short_bytes': 2097152" : "'failures': 2}", "");
+        expect_run(0, command_line("replay --allocator mend --explain '%s'", file.path),
+                   is_known ? "failed said: out of memory: 3.00 MiB" : "driver ms", "");
         fixture_remove(&file);
     }
 }
@@ -390,16 +388,14 @@ MEND_TEST(record, what_sleeps_is_not_held)
         EXPECT_U64_EQ(steps[last].held * MIB, memory->held_bytes);
         EXPECT_U64_EQ(steps[last].free * MIB, memory->whole_bytes + memory->beside_bytes);
         if (last == STEPS - 1) {
-            char words[512];
-            snprintf(words, sizeof(words), "report --no-what-if '%s'", file.path);
             expect_run(
-                1, words,
+                1, command_line("report --no-what-if '%s'", file.path),
                 "peak 5.00 MiB, event 1\nheld  8.00 MiB at most, 1.600 of the peak in use; "
                 "memory was created 3 times, released 2 times\naway  4.00 MiB asleep at most: in "
                 "use, and not held\n",
                 "");
-            snprintf(words, sizeof(words), "report --no-what-if --json '%s'", file.path);
-            expect_run(1, words, "'peak_held_bytes': 8388608, 'peak_asleep_bytes': 4194304,", "");
+            expect_run(1, command_line("report --no-what-if --json '%s'", file.path),
+                       "'peak_held_bytes': 8388608, 'peak_asleep_bytes': 4194304,", "");
         }
         fixture_remove(&file);
     }

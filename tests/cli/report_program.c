@@ -90,11 +90,12 @@ enum { STEPS = 60, PARTS = 4 };
 #define KEPT  (3 * MIB)
 #define TABLE (3 * MIB)
 
+/* By default it has STEPS steps, and keeps blocks in each of them, or in none. */
 static const struct program_kind {
     const char *name;
     int steps;
-    int keep_until; /* of the steps before it each nth keeps a block */
-    int keep_every;
+    int keep_every;      /* each nth step keeps a block. 0: none */
+    int keep_until;      /* of the steps before this one */
     uint64_t kept_bytes; /* of such a block. 0: KEPT */
     int forget_every;    /* all that is kept is freed after each nth step. 0: never */
     bool has_table;      /* each step replaces a block by a larger one */
@@ -105,63 +106,24 @@ static const struct program_kind {
     bool ends;                /* by freeing all that it has */
     uint64_t temporary_bytes; /* of each of a step's blocks. 0: 32 MiB */
 } kinds[] = {
-    {.name = "steady", .steps = STEPS},
-    {.name = "short", .steps = 12, .keep_until = STEPS, .keep_every = 1},
-    {.name = "fills up", .steps = STEPS, .keep_until = STEPS / 8, .keep_every = 1},
-    {.name = "fills up late", .steps = STEPS, .keep_until = STEPS / 2, .keep_every = 1},
-    {.name = "second model", .steps = STEPS, .has_second_model = true},
-    {.name = "accumulates",
-     .steps = STEPS,
-     .keep_until = STEPS,
-     .keep_every = 1,
-     .forget_every = 12},
-    {.name = "grows", .steps = STEPS, .has_table = true},
-    {.name = "leaks", .steps = STEPS, .keep_until = STEPS, .keep_every = 1},
-    {.name = "leaks a little",
-     .steps = STEPS,
-     .keep_until = STEPS,
-     .keep_every = 1,
-     .kept_bytes = 16384},
-    {.name = "leaks slowly", .steps = STEPS, .keep_until = STEPS, .keep_every = 3},
-    {.name = "leaks and fails",
-     .steps = STEPS,
-     .keep_until = STEPS,
-     .keep_every = 1,
-     .fails = true},
-    {.name = "leaks, fails, goes on",
-     .steps = STEPS,
-     .keep_until = STEPS,
-     .keep_every = 1,
-     .fails = true,
-     .goes_on = true},
-    {.name = "leaks and ends", .steps = STEPS, .keep_until = STEPS, .keep_every = 1, .ends = true},
-    {.name = "collects and frees",
-     .steps = STEPS,
-     .keep_until = STEPS,
-     .keep_every = 1,
-     .frees = true},
-    {.name = "is one pass",
-     .steps = STEPS,
-     .keep_until = STEPS,
-     .keep_every = 1,
-     .temporary_bytes = 3 * MIB},
-    {.name = "is one pass, and fails",
-     .steps = STEPS,
-     .keep_until = STEPS,
-     .keep_every = 1,
-     .temporary_bytes = 3 * MIB,
-     .fails = true},
-    {.name = "is one pass, freed again",
-     .steps = STEPS,
-     .keep_until = STEPS,
-     .keep_every = 1,
-     .temporary_bytes = 3 * MIB,
-     .ends = true},
-    {.name = "keeps graphs",
-     .steps = 8 * STEPS,
-     .keep_until = 8 * STEPS,
-     .keep_every = 1,
-     .temporary_bytes = 3 * MIB},
+    {.name = "steady"},
+    {.name = "short", .steps = 12, .keep_every = 1},
+    {.name = "fills up", .keep_every = 1, .keep_until = STEPS / 8},
+    {.name = "fills up late", .keep_every = 1, .keep_until = STEPS / 2},
+    {.name = "second model", .has_second_model = true},
+    {.name = "accumulates", .keep_every = 1, .forget_every = 12},
+    {.name = "grows", .has_table = true},
+    {.name = "leaks", .keep_every = 1},
+    {.name = "leaks a little", .keep_every = 1, .kept_bytes = 16384},
+    {.name = "leaks slowly", .keep_every = 3},
+    {.name = "leaks and fails", .keep_every = 1, .fails = true},
+    {.name = "leaks, fails, goes on", .keep_every = 1, .fails = true, .goes_on = true},
+    {.name = "leaks and ends", .keep_every = 1, .ends = true},
+    {.name = "collects and frees", .keep_every = 1, .frees = true},
+    {.name = "is one pass", .keep_every = 1, .temporary_bytes = 3 * MIB},
+    {.name = "is one pass, and fails", .keep_every = 1, .temporary_bytes = 3 * MIB, .fails = true},
+    {.name = "is one pass, freed again", .keep_every = 1, .temporary_bytes = 3 * MIB, .ends = true},
+    {.name = "keeps graphs", .steps = 8 * STEPS, .keep_every = 1, .temporary_bytes = 3 * MIB},
 };
 
 /* Memory of a program beside its weights. */
@@ -189,7 +151,8 @@ static void step(program *p, const struct program_kind *kind, kept_blocks *kept,
     for (int k = 0; k < PARTS; k++) {
         program_free(p, parts[k], bytes);
     }
-    if (i < kind->keep_until && i % kind->keep_every == 0) {
+    if (kind->keep_every > 0 && (kind->keep_until == 0 || i < kind->keep_until) &&
+        i % kind->keep_every == 0) {
         kept->blocks[kept->count++] =
             program_alloc(p, 20, kind->kept_bytes != 0 ? kind->kept_bytes : KEPT);
     }
@@ -217,9 +180,10 @@ fixture_file program_named(const char *name, bool is_log)
     }
     program p;
     kept_blocks kept = {0};
+    const int steps = kind->steps > 0 ? kind->steps : STEPS;
     program_begin(&p, is_log);
     const uint64_t weights = program_alloc(&p, 5, 100 * MIB);
-    for (int i = 0; i < kind->steps; i++) {
+    for (int i = 0; i < steps; i++) {
         step(&p, kind, &kept, i);
     }
     if (kind->fails) {
@@ -231,7 +195,7 @@ fixture_file program_named(const char *name, bool is_log)
     if (kind->ends) {
         program_free(&p, weights, 100 * MIB);
     }
-    for (int i = 0; kind->goes_on && i < kind->steps; i++) {
+    for (int i = 0; kind->goes_on && i < steps; i++) {
         step(&p, &kinds[0], &kept, i);
     }
     return program_end(&p, "");

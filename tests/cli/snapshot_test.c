@@ -93,14 +93,11 @@ MEND_TEST(snapshot, becomes_a_trace_whatever_wrote_it)
 MEND_TEST(snapshot, replay_says_in_one_line_what_it_skipped)
 {
     ENDING_FILE fixture_file file = written("4");
-    char arguments[512];
     char line[1024];
-    snprintf(arguments, sizeof(arguments), "replay --json '%s'", file.path);
     snprintf(line, sizeof(line), "libmend replay: %s: %s\n", file.path, note);
-    ended_run outcome = run(arguments);
-    EXPECT_STATUS(0, outcome);
-    EXPECT_STR_EQ(line, outcome.err);
-    EXPECT_TRUE(strstr(outcome.out, "\"events\": 10") != NULL);
+    const ended_run outcome =
+        expect_run(0, command_line("replay --json '%s'", file.path), "'events': 10", line);
+    EXPECT_U64_EQ(strlen(line), strlen(outcome.err));
 }
 
 /* A history that began late, and a program that ran out of memory on 3 GiB. */
