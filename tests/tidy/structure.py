@@ -12,8 +12,6 @@ stem: x.c and x.h are one.
  - No view upward. Nothing in a folder names a file or a function of a folder it may not include,
    in comments neither.
  - No name of a feature in the core or in another feature, but for the count of KNOWS.
-
-A debt is an exemption that is written down. One that is not needed any more is a finding.
 """
 import re
 
@@ -126,7 +124,7 @@ def check_rings(tree):
                 where.setdefault((a, b), (path, line))
     for ring in rings(edges):
         first = min(where[a, b] for a in ring for b in edges.get(a, ()) if b in ring)
-        yield *first, ring[0], "a ring of files: " + ", ".join(ring)
+        yield *first, "a ring of files: " + ", ".join(ring)
 
 
 def check_faces(tree):
@@ -141,7 +139,7 @@ def check_faces(tree):
             if definer is None or definer in own:
                 continue
             if own & tree.texts.keys() or definer.rpartition("/")[0] != folder:
-                yield path, line_of(code, match.start(1)), stem_of(path), \
+                yield path, line_of(code, match.start(1)), \
                     f"declares {match.group(1)}, which is defined in {definer}"
 
 
@@ -156,14 +154,14 @@ def check_upper_rooms(tree):
         for match in CITED_FILE.finditer(text):
             if match.group(1) in tree.rooms and match.group(1) not in tree.rooms[room] \
                     and match.group(1) not in FEATURES:
-                yield path, line_of(text, match.start()), stem_of(path), \
+                yield path, line_of(text, match.start()), \
                     f"{room} names {match.group(0)}, of a room above it"
         for match in re.finditer(r"\bmend_\w+", text):
             definer = tree.definers.get(match.group(0))
             above = tree.room_of(definer) if definer else None
             if above and above not in tree.rooms[room] and above not in FEATURES \
                     and match.group(0) not in public:
-                yield path, line_of(text, match.start()), stem_of(path), \
+                yield path, line_of(text, match.start()), \
                     f"{room} names {match.group(0)} of {definer}, of a room above it"
 
 
@@ -204,10 +202,10 @@ def check_features(tree):
     for pair in sorted({*found, *known}):
         places, allowed = found.get(pair, []), known.get(pair, 0)
         if len(places) < allowed:
-            yield "tests/tidy/structure.py", 1, pair[0], \
+            yield "tests/tidy/structure.py", 1, \
                 f"KNOWS has {allowed} for {pair}: write {len(places)}"
         for path, line, name in places if len(places) > allowed else ():
-            yield path, line, stem_of(path), f"{pair[0]} names {name} of {pair[1]}: " \
+            yield path, line, f"{pair[0]} names {name} of {pair[1]}: " \
                 f"{len(places)} names, KNOWS has {allowed}"
 
 
@@ -236,14 +234,14 @@ def check_deferred(tree):
             continue
         for match in OFFER.finditer(code):
             if stem_of(path)[4:] not in TAKES_BACK[match.group(1)]:
-                yield path, line_of(code, match.start()), stem_of(path), \
+                yield path, line_of(code, match.start()), \
                     f"calls {match.group(1)}: what it refuses is deferred (memory/chunk.h)"
         for match in WALK.finditer(code) if path.endswith(".c") else ():
             if stem_of(path)[4:] not in WALKS_DEFERRED:
-                yield path, line_of(code, match.start()), stem_of(path), \
+                yield path, line_of(code, match.start()), \
                     f"calls {match.group(1)}: deferred work is retried in map/retire.c"
         for match in A_RETRY.finditer(code) if path.endswith(".h") else ():
-            yield path, line_of(code, match.start(1)), stem_of(path), \
+            yield path, line_of(code, match.start(1)), \
                 f"keeps {match.group(1)} apart from the list of deferred work (memory/chunk.h)"
 
 
@@ -380,17 +378,17 @@ def check_owners(tree):
                     accesses(tree, code, name, part) if room != part.owner else ():
                 idle.discard((name, room, member if member in may_set else None))
                 if member not in may_set and (writes or not may_read):
-                    yield path, line_of(code, position), stem_of(path), \
+                    yield path, line_of(code, position), \
                         f"{'writes' if writes else 'reads'} {name} of the heap, which is " \
                         f"{part.owner}'s"
     heap = re.search(r"typedef struct mend_heap \{(.*?)\n\}", tree.codes.get(STATE, ""), re.S)
     for match in re.finditer(r"(\w+)(?:\[\w+\])?[,;]", heap.group(1)) if heap else ():
         if match.group(1) not in PARTS.keys() | LOCKS:
             yield STATE, line_of(tree.codes[STATE], heap.start(1) + match.start()), \
-                stem_of(STATE), f"{match.group(1)}: a part of the heap without an owner"
+                f"{match.group(1)}: a part of the heap without an owner"
     for name, room, member in sorted(idle, key=str) if "vmm/alloc/life.c" in tree.codes else ():
-        yield STATE, 1, stem_of(STATE), \
-            f"{room} is named for {member or 'reading'} of {name}, and does not use that"
+        yield STATE, 1, f"{room} is named for {member or 'reading'} of {name}, and " \
+            "does not use that"
 
 
 # Rule, {path: text}, the place it must flag: (path, line).
@@ -487,29 +485,8 @@ def samples_that_failed(code_of, room_of, rooms):
     unproven = [r.__name__ for r in RULES if not any(s[0] is r and s[2] for s in SAMPLES)]
     if unproven:
         print("rules without a sample they flag:", ", ".join(unproven))
-    debts = {"check_faces": ["vmm/base/a"], "check_rings": ["vmm/base/z"]}
-    kept = list(with_debts([("check_faces", "p", 1, "vmm/base/a", "x"),
-                            ("check_faces", "q", 2, "vmm/base/b", "y")], debts))
-    if kept != [("q", 2, "y"), ("vmm/base/z", 0, "is exempt from check_rings for nothing")]:
-        print("exemptions are not kept:", kept)
-        failed += 1
     return failed + len(unproven)
 
 
-def with_debts(findings, exempt):
-    """The findings that are no written-down debt, and the debts that are none any more."""
-    used = set()
-    for rule, path, line, stem, message in findings:
-        if stem in exempt.get(rule, ()):
-            used.add((rule, stem))
-        else:
-            yield path, line, message
-    for rule, stems in exempt.items():
-        for stem in stems:
-            if (rule, stem) not in used:
-                yield stem, 0, f"is exempt from {rule} for nothing"
-
-
-def findings_in(tree, exempt):
-    return with_debts([(rule.__name__, *finding) for rule in RULES for finding in rule(tree)],
-                      exempt)
+def findings_in(tree):
+    return [finding for rule in RULES for finding in rule(tree)]
