@@ -49,3 +49,19 @@ CONTRACT_TEST(contract_host, it_takes_nothing_of_the_device)
     contract_expect_free(c, before);
     PASS(host_free, kept);
 }
+
+CONTRACT_TEST(contract_host, pages_of_the_caller_can_be_pinned)
+{
+    static _Alignas(4096) uint32_t pages[1024];
+    uint64_t address = contract_reserve(c, c->page);
+    contract_map_new(c, address, c->page);
+    ANSWER(c->info.host_register ? MEND_DRIVER_OK : MEND_DRIVER_NOT_SUPPORTED, host_register, pages,
+           sizeof(pages));
+    contract_write(c, c->stream, address, sizeof(pages), 7, 0);
+    PASS(copy, address_of(pages), address, sizeof(pages), c->stream);
+    PASS(stream_synchronize, c->stream);
+    EXPECT_INT_EQ(7, pages[1023]);
+    ANSWER(c->info.host_register ? MEND_DRIVER_OK : MEND_DRIVER_NOT_SUPPORTED, host_unregister,
+           pages);
+    contract_drop(c, address, c->page, c->page);
+}

@@ -26,8 +26,6 @@ BOTH = {
              "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
     "to hear of a fork, and to close there what was exported": "__register_atfork close",
     "limits of the process, asked before they end it": "getrlimit getrlimit64",
-    "what the machine and the process's control groups leave of the host's memory":
-        "open open64 read strtok_r strtoull strchr strrchr strstr",
     "MEND_CONF, MEND_RECORD, a profiler's path, but in a set-user-ID program": "secure_getenv",
 }
 OF_ITS_OWN = {
@@ -43,6 +41,8 @@ OF_ITS_OWN = {
             "socket bind listen accept4 connect getsockopt send sendmsg recv recvmsg poll "
             "__errno_location __cmsg_nxthdr getpid geteuid",
         "names and keys of exports that nobody guesses": "getrandom",
+        "what the machine and the process's control groups leave of the host's memory":
+            "open open64 read strtok_r strtoull strchr strrchr strstr",
         "pages that threads write at once, to be pinned": "mmap mmap64 munmap madvise syscall "
                                                           "sched_getaffinity __sched_cpucount",
         "a file without a name, for contents that sleep, where the program says":

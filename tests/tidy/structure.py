@@ -216,6 +216,7 @@ TAKES_BACK = {
               "share/import", "alloc/life"),
     "release": ("memory/chunk", "share/import", "alloc/life"),
     "host_free": ("sleep/host_memory",),
+    "host_unregister": ("sleep/host_memory",),
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
 # The users of deferred work: the retry, waits, a look, and the end of a heap.

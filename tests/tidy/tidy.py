@@ -66,7 +66,7 @@ MAY_CALL = {
     "bind": re.compile(r"vmm/(?:share/socket|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/socket|sim/fabric)\.c$"),
     "open": re.compile(
-        r"vmm/(?:base/system|sim/fabric|sleep/keep)\.c$"),
+        r"vmm/(?:base/system|sim/fabric|sleep/keep|sleep/pinned)\.c$"),
     "send": re.compile(r"vmm/share/socket\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/socket|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.

@@ -61,12 +61,6 @@ static inline bool mend_may_be_file_size(uint64_t size_bytes)
  * memory" then, and may need several for one call. *limit is the process's. */
 bool mend_lacks_files(uint64_t *limit);
 
-/* The host memory that may still be written: the least of the machine's available memory and the
- * rest of the process's memory control groups, of both versions. Their page cache counts as used.
- * Linux kills a process that writes more, so ask before. UINT64_MAX if nothing is known. Reads
- * files below `root`, "" for the system's own: some 50 us. */
-uint64_t mend_host_room_bytes(const char *root);
-
 /* ---- threads of the library ------------------------------------------------------------------ */
 
 /*

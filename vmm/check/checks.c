@@ -438,7 +438,7 @@ static mend_result read_guards(mend_pool *pool)
             span != NULL && span->live && span->is_guarded && is_here(heap, span);
         result = is_checked && result == MEND_OK ? check_guard(pool, span) : result;
     }
-    mend_keep_drop_host(heap, pool->checks->buffer);
+    mend_keep_drop_host(heap, pool->checks->buffer, 0);
     pool->checks->buffer = NULL;
     if (is_open) {
         mend_driver_scope_close(heap, &scope);

@@ -1,7 +1,6 @@
 /*
  * The table of the CUDA driver: thin functions that convert the table's types to the driver's.
- * Longer ones have files of their own: cuda_device, cuda_probe, cuda_host, cuda_stream
- * and cuda_capture.
+ * Longer ones are in cuda_device.c and cuda_stream.c.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -37,6 +36,10 @@ static_assert((int)MEND_CUDA_DEVICE_LIMIT == (int)MEND_DEVICE_LIMIT,
     X(plain_free, (const mend_driver *driver, uint64_t address), cuMemFree(address))               \
     X(async_free, (const mend_driver *driver, uint64_t address, mend_stream stream),               \
       cuMemFreeAsync(address, stream))                                                             \
+    X(host_free, (const mend_driver *driver, void *pointer), cuMemFreeHost(pointer))               \
+    X(host_register, (const mend_driver *driver, void *pointer, uint64_t size_bytes),              \
+      cuMemHostRegister(pointer, size_bytes, 0))                                                   \
+    X(host_unregister, (const mend_driver *driver, void *pointer), cuMemHostUnregister(pointer))   \
     X(copy, (const mend_driver *driver, uint64_t destination, uint64_t source,                     \
        uint64_t size_bytes, mend_stream stream),                                                   \
       cuMemcpyAsync(destination, source, size_bytes, stream))                                      \
@@ -74,7 +77,9 @@ static_assert((int)MEND_CUDA_DEVICE_LIMIT == (int)MEND_DEVICE_LIMIT,
     X(plain_alloc, (const mend_driver *driver, uint64_t size_bytes, uint64_t *address),            \
       mend_cu_address, address, cuMemAlloc(&made, size_bytes))                                     \
     X(async_alloc, (const mend_driver *driver, uint64_t size_bytes, mend_stream stream,            \
-       uint64_t *address), mend_cu_address, address, cuMemAllocAsync(&made, size_bytes, stream))
+       uint64_t *address), mend_cu_address, address, cuMemAllocAsync(&made, size_bytes, stream))   \
+    X(host_alloc, (const mend_driver *driver, uint64_t size_bytes, void **pointer), void *,        \
+      pointer, cuMemHostAlloc(&made, size_bytes, 0))
 /* clang-format on */
 
 #define X(member, parameters, call)                                                                \
@@ -269,7 +274,6 @@ static mend_result load_driver(const mend_driver **driver)
         cuda->driver_version = 0;
     }
     mend_mutex_init(&cuda->mutex, MEND_RANK_DRIVER);
-    mend_pointer_map_init(&cuda->pinned);
     cuda->table = cuda_table;
     cuda->table.state = cuda;
     *driver = &cuda->table;

@@ -28,6 +28,7 @@ typedef int mend_cu_pool_attribute; /* CUmemPool_attribute */
     X(MEND_CU_INTEGRATED, CU_DEVICE_ATTRIBUTE_INTEGRATED, 18)                                      \
     X(MEND_CU_COMPUTE_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                     \
     X(MEND_CU_COMPUTE_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                     \
+    X(MEND_CU_HAS_HOST_REGISTER, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 99)                  \
     X(MEND_CU_HAS_VIRTUAL_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)    \
     X(MEND_CU_HAS_FILE_DESCRIPTOR,                                                                 \
       CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)                        \

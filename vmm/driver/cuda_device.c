@@ -48,6 +48,7 @@ static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_d
     info->memory_pools = attribute(functions, MEND_CU_HAS_MEMORY_POOLS, device) != 0;
     info->share_file_descriptor = attribute(functions, MEND_CU_HAS_FILE_DESCRIPTOR, device) != 0;
     info->share_fabric = attribute(functions, MEND_CU_HAS_FABRIC, device) != 0;
+    info->host_register = attribute(functions, MEND_CU_HAS_HOST_REGISTER, device) != 0;
     info->rdma = attribute(functions, MEND_CU_HAS_RDMA, device) != 0;
     return MEND_DRIVER_OK;
 }

@@ -3,7 +3,6 @@
 #define MEND_DRIVER_CUDA_STATE_H
 
 #include "base/align.h"
-#include "base/pointer_map.h"
 #include "base/thread.h"
 #include "driver/cuda_abi.h"
 #include "driver/driver.h"
@@ -25,7 +24,6 @@ typedef struct mend_cuda {
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
     /* Also after the device is closed. No page size: not probed yet. */
     mend_device_info probed[MEND_CUDA_DEVICE_LIMIT];
-    mend_pointer_map pinned; /* registered memory of the host: from an address to its bytes */
 } mend_cuda;
 
 static inline mend_cuda *mend_cuda_of(const mend_driver *driver)

@@ -101,6 +101,7 @@ typedef struct mend_device_info {
     int compute_minor;
     bool virtual_memory;        /* create, map and access work (probed by use) */
     bool memory_pools;          /* async_alloc works */
+    bool host_register;         /* host_register works. A simulated device has none */
     bool share_file_descriptor; /* MEND_SHARE_FILE_DESCRIPTOR can be asked for */
     bool share_fabric;          /* MEND_SHARE_FABRIC can be asked for, beside descriptors if the
                                  * device has these */
@@ -293,6 +294,13 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
       (const mend_driver *driver, uint64_t size_bytes, void **pointer),                            \
       (inner, size_bytes, pointer))                                                                \
     X(host_free, "cuMemFreeHost", 0, (const mend_driver *driver, void *pointer), (inner, pointer)) \
+    /* Makes pages that the caller has mapped such memory, until their end: the caller keeps them. \
+     * NOT_SUPPORTED: see mend_device_info. Otherwise as host_alloc and host_free. */              \
+    X(host_register, "cuMemHostRegister", size_bytes,                                              \
+      (const mend_driver *driver, void *pointer, uint64_t size_bytes),                             \
+      (inner, pointer, size_bytes))                                                                \
+    X(host_unregister, "cuMemHostUnregister", 0, (const mend_driver *driver, void *pointer),       \
+      (inner, pointer))                                                                            \
                                                                                                    \
     /* ---- work, in stream order ---- */                                                          \
     /* Need a current context. `copy` takes host addresses on either side too. Unless these        \

@@ -45,6 +45,8 @@
     X(async_free, 0, WITH(uint64_t address, mend_stream stream), WITH(address, stream))            \
     X(host_alloc, bytes, WITH(uint64_t bytes, void **pointer), WITH(bytes, pointer))               \
     X(host_free, 0, WITH(void *pointer), WITH(pointer))                                            \
+    X(host_register, bytes, WITH(void *pointer, uint64_t bytes), WITH(pointer, bytes))             \
+    X(host_unregister, 0, WITH(void *pointer), WITH(pointer))                                      \
     X(copy, bytes,                                                                                 \
       WITH(uint64_t destination, uint64_t source, uint64_t bytes, mend_stream stream),             \
       WITH(destination, source, bytes, stream))                                                    \

@@ -9,8 +9,10 @@
 #include "sleep/sleep.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/align.h"
 #include "pool/pool.h"
 
 #define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_contents, by_address)
@@ -28,10 +30,28 @@ void mend_sleep_file_leave(mend_kept_file **file)
     *file = NULL;
 }
 
-static bool free_host(mend_heap *heap, void *host)
+static void unmap_pages(mend_heap *heap, void *pages, uint64_t size_bytes)
 {
-    return host == NULL || (mend_retire_copies_have_ended(heap) &&
-                            mend_driver_did(heap, heap->driver->host_free(heap->driver, host)));
+    mend_heap_unlock(heap);
+    munmap(pages, size_bytes);
+    mend_heap_lock(heap);
+}
+
+static bool free_host(mend_heap *heap, void *host, uint64_t registered_bytes)
+{
+    const mend_driver *driver = heap->driver;
+    if (host == NULL) {
+        return true;
+    }
+    if (!mend_retire_copies_have_ended(heap) ||
+        !mend_driver_did(heap, registered_bytes > 0 ? driver->host_unregister(driver, host)
+                                                    : driver->host_free(driver, host))) {
+        return false;
+    }
+    if (registered_bytes > 0) {
+        unmap_pages(heap, host, registered_bytes);
+    }
+    return true;
 }
 
 void mend_keep_drop(mend_heap *heap, mend_contents *kept)
@@ -42,7 +62,7 @@ void mend_keep_drop(mend_heap *heap, mend_contents *kept)
     mend_sleep_file_leave(&kept->file);
     heap->keeping.room_bytes -= kept->room_bytes;
     kept->room_bytes = 0;
-    if (free_host(heap, kept->host)) {
+    if (free_host(heap, kept->host, kept->registered_bytes)) {
         mend_defer(&heap->chunks.deferred, &kept->deferred, MEND_DEFERRED_NOTHING, 0);
         free(kept);
     } else {
@@ -75,17 +95,19 @@ void mend_keep_clear(mend_heap *heap, mend_ending *ending)
     while ((deferred = mend_deferred_from(&heap->chunks.deferred, MEND_DEFERRED_HOST_MEMORY, 0)) !=
            NULL) {
         mend_contents *kept = MEND_CONTAINER_OF(deferred, mend_contents, deferred);
-        (void)free_host(heap, has_context ? kept->host : NULL);
+        (void)free_host(heap, has_context ? kept->host : NULL, kept->registered_bytes);
         mend_defer(&heap->chunks.deferred, deferred, MEND_DEFERRED_NOTHING, 0);
         free(kept);
     }
 }
 
-void mend_keep_drop_host(mend_heap *heap, void *host)
+void mend_keep_drop_host(mend_heap *heap, void *host, uint64_t registered_bytes)
 {
-    mend_contents *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
+    const bool is_free = free_host(heap, host, registered_bytes);
+    mend_contents *record = is_free ? NULL : calloc(1, sizeof(*record));
     if (record != NULL) {
         record->host = host;
+        record->registered_bytes = registered_bytes;
         mend_defer(&heap->chunks.deferred, &record->deferred, MEND_DEFERRED_HOST_MEMORY,
                    MEND_DEFERRED_LAST);
     }
@@ -181,6 +203,7 @@ static void take_over(mend_heap *heap, mend_contents *kept, mend_contents *copy)
 {
     remove_copy(heap, copy);
     kept->host = copy->host;
+    kept->registered_bytes = copy->registered_bytes;
     kept->room_bytes = copy->room_bytes;
     copy->host = NULL;
     copy->room_bytes = 0;
@@ -197,9 +220,33 @@ void mend_copies_take_own(mend_heap *heap, mend_contents *kept)
 
 /* ---- taken ----------------------------------------------------------------------------------- */
 
-mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer)
+/* False: memory of the driver's own is to be tried. */
+static bool take_pages(mend_heap *heap, uint64_t size_bytes, mend_contents *kept)
 {
-    mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, pointer);
+    const mend_driver *driver = heap->driver;
+    mend_heap_unlock(heap);
+    void *pages = mend_pinned_pages(size_bytes);
+    mend_heap_lock(heap);
+    if (pages == NULL) {
+        return false;
+    }
+    if (driver->host_register(driver, pages, size_bytes) != MEND_DRIVER_OK) {
+        unmap_pages(heap, pages, size_bytes);
+        return false;
+    }
+    kept->host = pages;
+    kept->registered_bytes = size_bytes;
+    return true;
+}
+
+mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves,
+                                mend_contents *kept)
+{
+    if (heap->device.host_register && size_bytes >= MEND_PINNED_PAGE_BYTES &&
+        take_pages(heap, mend_align_up(size_bytes, MEND_PINNED_PAGE_BYTES), kept)) {
+        return MEND_OK;
+    }
+    const mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, &kept->host);
     bool is_unsupported = saves && status == MEND_DRIVER_NOT_SUPPORTED;
     if (status != MEND_DRIVER_OUT_OF_MEMORY && !is_unsupported) {
         return mend_driver_result(heap, MEND_ANSWER(host_alloc, status));
@@ -231,10 +278,10 @@ mend_result mend_keep_take_room(mend_heap *heap, mend_contents *kept)
     }
     const uint64_t in_use = keeping->room_bytes - keeping->copies_bytes + kept->host_bytes;
     mend_copies_shrink(heap, keeping->most_bytes > in_use ? keeping->most_bytes - in_use : 0);
-    mend_result result = mend_keep_take_host(heap, kept->host_bytes, true, &kept->host);
+    mend_result result = mend_keep_take_host(heap, kept->host_bytes, true, kept);
     if (result == MEND_ERROR_OUT_OF_HOST_MEMORY && keeping->copies_bytes > 0) {
         mend_copies_shrink(heap, 0);
-        result = mend_keep_take_host(heap, kept->host_bytes, true, &kept->host);
+        result = mend_keep_take_host(heap, kept->host_bytes, true, kept);
     }
     if (result == MEND_OK) {
         kept->room_bytes = kept->host_bytes;

@@ -114,7 +114,7 @@ void mend_keep_empty(mend_heap *heap, mend_contents *kept)
     mend_sleep_file_leave(&kept->file);
     heap->keeping.room_bytes -= kept->room_bytes;
     kept->room_bytes = 0;
-    mend_keep_drop_host(heap, kept->host);
+    mend_keep_drop_host(heap, kept->host, kept->registered_bytes);
     kept->host = NULL;
 }
 
@@ -246,8 +246,8 @@ typedef struct keeper {
     mend_heap *heap;
     mend_stream stream;
     bool has_stream;
-    mend_kept_file *file; /* of a save */
-    void *stages[2];
+    mend_kept_file *file;     /* of a save */
+    mend_contents *stages[2]; /* records of the buffers alone */
     int next_stage;
     uint64_t staged_at;    /* contents of the other buffer: the offset in the file */
     uint64_t staged_bytes; /* ... and its size. 0: nothing */
@@ -277,7 +277,7 @@ static mend_result write_staged(keeper *k)
     uint64_t bytes = k->staged_bytes;
     k->staged_bytes = 0;
     return bytes == 0 ? MEND_OK
-                      : pass_file(k->heap, k->file, k->stages[1 - k->next_stage], NULL, bytes,
+                      : pass_file(k->heap, k->file, k->stages[1 - k->next_stage]->host, NULL, bytes,
                                   k->staged_at);
 }
 
@@ -288,7 +288,7 @@ static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece
     for (uint64_t done = 0; done < piece->size_bytes; done += STAGE_BYTES) {
         const uint64_t bytes = mend_min_u64(piece->size_bytes - done, STAGE_BYTES);
         const uint64_t at = piece->at + done;
-        void *stage = k->stages[k->next_stage];
+        void *stage = k->stages[k->next_stage]->host;
         if (file != NULL) { /* read to a buffer while the other one is copied */
             MEND_TRY(pass_file(k->heap, file, NULL, stage, bytes, at));
             MEND_TRY(synchronize(k)); /* from here on the other buffer can be read to */
@@ -331,7 +331,9 @@ static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count,
         MEND_TRY(open_file(directory, &k->file));
     }
     for (int i = 0; i < 2 && has_files; i++) {
-        MEND_TRY(mend_keep_take_host(k->heap, STAGE_BYTES, out, &k->stages[i]));
+        k->stages[i] = calloc(1, sizeof(*k->stages[i]));
+        MEND_TRY(k->stages[i] != NULL ? mend_keep_take_host(k->heap, STAGE_BYTES, out, k->stages[i])
+                                      : mend_no_host_memory("a sleep's buffer"));
     }
     mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
     k->has_stream = status == MEND_DRIVER_OK;
@@ -366,7 +368,7 @@ mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t c
         (void)mend_driver_did(heap, heap->driver->stream_destroy(heap->driver, k.stream));
     }
     for (int i = 0; i < 2; i++) {
-        mend_keep_drop_host(heap, k.stages[i]);
+        mend_keep_drop(heap, k.stages[i]);
     }
     mend_sleep_file_leave(&k.file);
     return result;

@@ -84,6 +84,7 @@ struct mend_contents {
     uint64_t address;          /* of the chunk */
     uint64_t sleep;            /* the number of the sleep, by heap->counters */
     void *host;                /* NULL: none */
+    uint64_t registered_bytes; /* of `host`: pages that are registered. 0: of host_alloc */
     uint64_t room_bytes;       /* of `host`: host_bytes or more */
     mend_kept_file *file;
     uint64_t host_bytes;
@@ -122,6 +123,22 @@ void mend_keep_count(mend_heap *heap, const mend_contents *kept, bool begins);
 mend_result mend_keep_copy(mend_heap *heap, const mend_cluster parts[], size_t count, bool out,
                            const char *directory);
 
+/* ---- pinned.c -------------------------------------------------------------------------------- */
+
+/* The caller holds no lock of a heap: these may take long. */
+
+enum { MEND_PINNED_PAGE_BYTES = 2 << 20 };
+
+/* Written pages for the driver to register, whose size is a multiple of the page, and which munmap
+ * frees. NULL: the system gives none, or would have too little left. */
+void *mend_pinned_pages(uint64_t size_bytes);
+
+/* The host memory that may still be written: the least of the machine's available memory and the
+ * rest of the process's memory control groups, of both versions. Their page cache counts as used.
+ * Linux kills a process that writes more, so ask before. UINT64_MAX if nothing is known. Reads
+ * files below `root`, "" for the system's own: some 50 us. */
+uint64_t mend_host_room_bytes(const char *root);
+
 /* ---- host_memory.c --------------------------------------------------------------------------- */
 
 /* Ends one use of a file, of *file, which is NULL then. The last one closes it. NULL does nothing.
@@ -138,8 +155,9 @@ void mend_keep_clear(mend_heap *heap, mend_ending *ending);
 
 /* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
  * the driver. To save: MEND_ERROR_NOT_SUPPORTED. */
-mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer);
-void mend_keep_drop_host(mend_heap *heap, void *host);
+mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves,
+                                mend_contents *kept);
+void mend_keep_drop_host(mend_heap *heap, void *host, uint64_t registered_bytes);
 
 /* Memory for a backup: of a copy that fits, or new. */
 mend_result mend_keep_take_room(mend_heap *heap, mend_contents *kept);

@@ -120,6 +120,7 @@ mend_status cuDeviceGetAttribute(int *value, mend_cu_attribute attribute, mend_c
         *value = switches->virtual_memory_claimed ? 1 : 0;
         return MEND_DRIVER_OK;
     case MEND_CU_HAS_FILE_DESCRIPTOR:
+    case MEND_CU_HAS_HOST_REGISTER:
     case MEND_CU_HAS_RDMA:
     case MEND_CU_HAS_MEMORY_POOLS:
     case MEND_CU_HAS_FABRIC:

@@ -98,6 +98,7 @@ static void recorder_close(recorder *r)
 #define LONG_CALLS(X)                                                                              \
     X(memory_info, NULL, NULL) X(context_synchronize) X(event_synchronize, NULL)                   \
     X(stream_synchronize, NULL) X(host_alloc, 0, NULL) X(host_free, NULL)                          \
+    X(host_register, NULL, 0) X(host_unregister, NULL)                                             \
     X(reserve, 0, 0, 0, NULL) X(address_free, 0, 0) X(create, 0, NULL, NULL) X(release, 0)         \
     X(map, 0, 0, 0, 0) X(unmap, 0, 0) X(set_access, 0, 0, NULL, 0, MEND_ACCESS_READ)               \
     X(plain_alloc, 0, NULL) X(plain_free, 0) X(async_alloc, 0, NULL, NULL) X(async_free, 0, NULL)  \

@@ -1,5 +1,5 @@
 /* Host memory that the process may write, from folders that replace the system's files. */
-#include "base/system.h"
+#include "sleep/sleep.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-MEND_TEST(base_host_room, it_is_the_least_that_the_machine_and_the_graph_pools_leave)
+MEND_TEST(sleep_host_room, it_is_the_least_that_the_machine_and_the_graph_pools_leave)
 {
     const struct {
         const char *file[3][2];

@@ -1,0 +1,206 @@
+/*
+ * Pinned memory of the host: several threads write its pages for the first time, then the driver
+ * registers them. cuMemHostAlloc gets page by page: 317 us a MiB on an H100's machine, where this
+ * takes 52 for pages that were used before (bench/results/2026-11-26-H100). It remains for small
+ * sizes, and is called when one of the steps here is refused.
+ *
+ * Registered pages differ from the driver's own in three ways:
+ *  - They count for the process and its control group, which kills when it runs out. They are taken
+ *    only where as much again would be left.
+ *  - A child of fork would share them until one of both writes. Then the parent has another page
+ *    than the device. Children do not get them.
+ *  - They lie at the node of the thread that writes first, not of the one that asks. The mapping is
+ *    bound to the latter's node, as far as that has memory.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "base/system.h"
+#include "sleep/sleep.h"
+
+#define PAGE_BYTES     4096
+#define MOST_WRITERS   8
+#define PREFERRED_NODE 1 /* MPOL_PREFERRED of linux/mempolicy.h */
+
+/* ---- how much ---------------------------------------------------------------------------------
+ */
+
+enum { PATH_BYTES = 4096, FILE_BYTES = 4096 };
+
+/* The start of a file as text, which is empty if it cannot be read. */
+static void read_text(const char *path, char text[FILE_BYTES])
+{
+    size_t length = 0;
+    ssize_t got = 0;
+    const int file = mend_file_keep(open(path, O_RDONLY | O_CLOEXEC));
+    do {
+        got = file >= 0 ? read(file, text + length, FILE_BYTES - 1 - length) : 0;
+        length += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+    text[length] = '\0';
+    if (file >= 0) {
+        close(file);
+    }
+}
+
+/* The number in a file, or the one behind `key`. UINT64_MAX if there is none, as in a limit of
+ * "max". */
+static uint64_t number_in(const char *path, const char *key)
+{
+    char text[FILE_BYTES];
+    read_text(path, text);
+    const char *found = strstr(text, key);
+    if (found == NULL) {
+        return UINT64_MAX;
+    }
+    const char *begin = found + strlen(key);
+    char *end = NULL;
+    const uint64_t number = strtoull(begin, &end, 10);
+    return end != begin ? number : UINT64_MAX;
+}
+
+/* The rest of a group and of the groups above it. A container sees its own as the topmost, whatever
+ * its path is outside. Cuts `group` down to nothing. */
+static uint64_t left_in_groups(const char *mount, char *group, const char *limit, const char *usage)
+{
+    char path[2 * PATH_BYTES];
+    uint64_t left = UINT64_MAX;
+    for (char *end = group + strlen(group); end != NULL; end = strrchr(group, '/')) {
+        *end = '\0';
+        snprintf(path, sizeof(path), "%s%s/%s", mount, group, limit);
+        const uint64_t most = number_in(path, "");
+        if (most != UINT64_MAX) {
+            snprintf(path, sizeof(path), "%s%s/%s", mount, group, usage);
+            const uint64_t used = number_in(path, "");
+            left = mend_min_u64(left, most > used ? most - used : 0);
+        }
+    }
+    return left;
+}
+
+/* A line is "ID:CONTROLLERS:PATH". In version 2 there is one, without controllers. */
+static uint64_t left_in_line(const char *root, char *line)
+{
+    char mount[PATH_BYTES];
+    char *controllers = strchr(line, ':');
+    char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+    if (group == NULL) {
+        return UINT64_MAX;
+    }
+    *group++ = '\0';
+    const bool is_unified = controllers[1] == '\0';
+    snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup%s", root, is_unified ? "" : "/memory");
+    if (is_unified) {
+        return left_in_groups(mount, group, "memory.max", "memory.current");
+    }
+    return strstr(controllers, "memory") != NULL
+               ? left_in_groups(mount, group, "memory.limit_in_bytes", "memory.usage_in_bytes")
+               : UINT64_MAX;
+}
+
+uint64_t mend_host_room_bytes(const char *root)
+{
+    char path[PATH_BYTES];
+    char groups[FILE_BYTES];
+    char *rest = NULL;
+    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+    const uint64_t available_kib = number_in(path, "MemAvailable:");
+    uint64_t room = available_kib < UINT64_MAX / 1024 ? available_kib * 1024 : UINT64_MAX;
+    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+    read_text(path, groups);
+    for (char *line = strtok_r(groups, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        room = mend_min_u64(room, left_in_line(root, line));
+    }
+    return room;
+}
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+typedef struct writer {
+    pthread_t thread;
+    bool is_started;
+    volatile unsigned char *begin;
+    uint64_t size_bytes;
+} writer;
+
+static void *write_pages(void *context)
+{
+    const writer *own = context;
+    for (uint64_t at = 0; at < own->size_bytes; at += PAGE_BYTES) {
+        own->begin[at] = 0;
+    }
+    return NULL;
+}
+
+/* The calling thread writes the first part, and the parts without a thread. */
+static void write_at_once(unsigned char *begin, uint64_t size_bytes)
+{
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    const bool is_known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+    uint64_t count = is_known ? (uint64_t)CPU_COUNT(&allowed) : 1;
+    const uint64_t pages = size_bytes / MEND_PINNED_PAGE_BYTES;
+    count = mend_min_u64(mend_min_u64(count, MOST_WRITERS), pages);
+    const uint64_t part_bytes = mend_align_up(size_bytes / count, MEND_PINNED_PAGE_BYTES);
+
+    writer writers[MOST_WRITERS] = {{.is_started = false}};
+    uint64_t at = 0;
+    for (uint64_t i = 0; at < size_bytes; i++, at += part_bytes) {
+        writer *next = &writers[i];
+        next->begin = begin + at;
+        next->size_bytes = mend_min_u64(size_bytes - at, part_bytes);
+        next->is_started =
+            i > 0 && mend_signals_start_thread(&next->thread, "mend-pages", write_pages, next);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (!writers[i].is_started) {
+            write_pages(&writers[i]);
+        }
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (writers[i].is_started) {
+            pthread_join(writers[i].thread, NULL);
+        }
+    }
+}
+
+void *mend_pinned_pages(uint64_t size_bytes)
+{
+    if (size_bytes > mend_host_room_bytes("") / 2) {
+        return NULL;
+    }
+    const uint64_t all_bytes = size_bytes + MEND_PINNED_PAGE_BYTES;
+    unsigned char *all =
+        mmap(NULL, all_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) {
+        return NULL;
+    }
+    const uint64_t before_bytes =
+        mend_align_up((uintptr_t)all, MEND_PINNED_PAGE_BYTES) - (uintptr_t)all;
+    unsigned char *begin = all + before_bytes;
+    if (before_bytes > 0) {
+        munmap(all, before_bytes);
+    }
+    if (before_bytes < MEND_PINNED_PAGE_BYTES) {
+        munmap(begin + size_bytes, MEND_PINNED_PAGE_BYTES - before_bytes);
+    }
+    if (madvise(begin, size_bytes, MADV_DONTFORK) != 0) {
+        munmap(begin, size_bytes);
+        return NULL;
+    }
+    madvise(begin, size_bytes, MADV_HUGEPAGE); /* a kernel without them gives small ones */
+    unsigned int node = 0;
+    if (syscall(SYS_getcpu, NULL, &node, NULL) == 0 && node < 8 * sizeof(unsigned long)) {
+        const unsigned long nodes = 1UL << node;
+        syscall(SYS_mbind, begin, size_bytes, PREFERRED_NODE, &nodes, 8 * sizeof(nodes) + 1, 0);
+    }
+    write_at_once(begin, size_bytes);
+    return begin;
+}
