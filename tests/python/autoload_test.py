@@ -3,7 +3,6 @@ never fails because of it."""
 
 import shutil
 import tempfile
-import unittest
 from pathlib import Path
 
 import torch_test
@@ -297,7 +296,3 @@ else:
 import libmend.torch
 print(code, libmend.torch.is_enabled())
 """
-
-
-if __name__ == "__main__":
-    unittest.main()

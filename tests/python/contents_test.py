@@ -146,7 +146,3 @@ class Style(unittest.TestCase):
             for node in ast.parse(path.read_text(encoding="utf-8")).body:
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_":
                     self.assertTrue(ast.get_docstring(node), f"{path}: {node.name}")
-
-
-if __name__ == "__main__":
-    unittest.main()

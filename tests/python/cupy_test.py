@@ -240,7 +240,3 @@ class Modes(unittest.TestCase):
     def test_there_are_two(self):
         with self.assertRaisesRegex(ValueError, "not 'both'"):
             libmend.cupy.enable("both")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@ it is in its section, over the stubs, and must have made Mend allocate (PyTorch'
 it, because Mend's class needs PyTorch itself). Messages and settings on the pages are as in the
 code."""
 
-import os
 import re
 import sys
 import tempfile
@@ -114,8 +113,3 @@ class Words(unittest.TestCase):
         in_text = set(re.findall(r"\bMEND_(?!NO_)\w+(?==|\b)", text))
         # The settings that the library reads.
         self.assertEqual(in_code | {"MEND_CONF"}, in_text)
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
-    unittest.main()

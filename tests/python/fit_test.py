@@ -45,9 +45,7 @@ class Command(FolderTest):
         command = [program, "fit", "--gpu", "Voodoo2", "x.py"]
         for path in ("", "/nowhere"):
             environment = {**os.environ, "PYTHONPATH": path}
-            done = subprocess.run(
-                command, env=environment, cwd="/", capture_output=True, text=True, check=False
-            )
+            done = finished(command, environment, "/")
             self.assertIn("no figures of a GPU 'Voodoo2'", done.stderr)
         shutil.rmtree(beside)
         environment = {**os.environ, "PYTHONPATH": ""}
@@ -217,8 +215,7 @@ class Functions(unittest.TestCase):
     def run_alone(self, function, *arguments, **named):
         program = _function.program_of(function, arguments, named)
         words = [*program.interpreter, *program.target]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        return program, done
+        return program, finished(words)
 
     def test_it_takes_what_it_names_along(self):
         outer = 11
@@ -746,7 +743,3 @@ class Status(unittest.TestCase):
         for size, expected in ((8, fit.GOOD), (None, fit.DOES_NOT_FIT)):
             found = {"label": "T4", "largest": {"default": size}}
             self.assertEqual(status(targets=[found]), expected)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """The package under `./run frameworks`: this tree's, or the one that the interpreter has installed.
 No framework is needed for that."""
 
-import unittest
 from pathlib import Path
 
 from support import TREE, FolderTest, start
@@ -36,7 +35,3 @@ class Frameworks(FolderTest):
         lines = run(base=self.folder)
         for name in ("numba-cuda", "rmm-cu13"):
             self.assertTrue(any(name in line for line in lines), lines)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ runtime, which include some of its compiler's (crt/). Mend has the needed ones."
 import os
 import shlex
 import subprocess
-import unittest
 
 from support import TREE, FolderTest, finished
 
@@ -58,7 +57,3 @@ class Headers(FolderTest):
         (self.folder / "cuda" / "crt").mkdir()
         (self.folder / "cuda" / "crt" / "host_defines.h").write_text("#error a toolkit's\n")
         self.assertIn("a toolkit's", self.compile().stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import unittest
 import warnings
 from unittest import mock
 
@@ -286,7 +285,3 @@ class Numba(ProgramTest):
 
     def test_arrays_that_live_at_the_end_are_silent(self):
         self.succeeds("array = cuda.Context().memalloc(1000)", **self.on)
-
-
-if __name__ == "__main__":
-    unittest.main()

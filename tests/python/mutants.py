@@ -42,13 +42,11 @@ def with_bug(name, original, mutated, tests, work):
 
 def passes(seer, tree, tests, python):
     """Whether a test passes over a package: one of a script in real/, by `python`, or a script."""
-    script, *test = seer
-    if test:
+    command, path = [sys.executable], (tree, tests / "fakes", HERE)
+    if len(seer) > 1:
         command = [python, "-m", "libmend.simulate", "--memory=1GiB"]
-        command.append(HERE / "real" / f"{script}.py")
         path = (tree, HERE / "real")
-    else:
-        command, path = [sys.executable, HERE / f"{script}.py", "-f"], (tree, tests / "fakes")
+    command += ["-m", "unittest", "-f", ".".join(seer)]
     environment = {
         **os.environ,
         "MEND_TEST_TREE": str(tree),
@@ -57,7 +55,7 @@ def passes(seer, tree, tests, python):
         "PYTHONPATH": os.pathsep.join(map(str, path)),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    done = subprocess.run([*command, *test], env=environment, capture_output=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
     return done.returncode == 0
 
 

@@ -57,17 +57,8 @@ class Hooked:
 
 
 class Scopes(SimulatedTest):
-    def setUp(self):
-        super().setUp()
-        self.blocks = []
-
-    def tearDown(self):
-        for address in self.blocks:
-            _devices.free(0, address, MIB)
-        super().tearDown()
-
     def block(self):
-        self.blocks.append(_devices.alloc(0, MIB))
+        return _devices.alloc(0, MIB)
 
     def of(self, path):
         return next(scope for scope in libmend.scopes() if scope.path == path)
@@ -123,14 +114,13 @@ class Scopes(SimulatedTest):
 
     def test_regions_and_events_say_what_the_structures_of_c_say(self):
         with libmend.scope("seen"), libmend.History(1000) as events:
-            self.block()
+            address = self.block()
             made = [event for event in events.read() if event.kind == "alloc"]
-            self.assertEqual([(event.address, event.size_bytes) for event in made],
-                             [(self.blocks[0], MIB)])
+            self.assertEqual([(one.address, one.size_bytes) for one in made], [(address, MIB)])
             self.assertEqual(made[0].cause, "created")
             self.assertEqual(events.read(), [])
             live = [region for region in libmend.regions() if region.kind == "live"]
-            self.assertEqual([region.address for region in live], self.blocks)
+            self.assertEqual([region.address for region in live], [address])
             self.assertEqual(live[0].requested_bytes, MIB)
             self.assertEqual([live[0].scope, made[0].scope], ["seen", "seen"])
             self.assertIs(live[0].is_small, True)
@@ -139,7 +129,7 @@ class Scopes(SimulatedTest):
 
     def test_streams_and_tags_are_told_by_their_names(self):
         self.block()
-        ordered = _devices.alloc(0, MIB, 0)
+        _devices.alloc(0, MIB, 0)
         libmend.name_stream(0, "training")
         libmend.name_tag(3, "weights")
         try:
@@ -151,7 +141,6 @@ class Scopes(SimulatedTest):
             )
             self.assertEqual([h.name for h in libmend.owners()], ["blocks of 1.00 MiB"])
         finally:
-            _devices.free(0, ordered, MIB, 0)
             libmend.name_stream(0, "")
             libmend.name_tag(3, "")
         with self.assertRaisesRegex(ValueError, "by is any of scope, tag, stream, stack"):
@@ -161,7 +150,7 @@ class Scopes(SimulatedTest):
 
     def test_large_blocks_have_the_line_that_allocates_them(self):
         def step(bytes_each):
-            self.blocks.append(_devices.alloc(0, bytes_each))
+            _devices.alloc(0, bytes_each)
 
         line = step.__code__.co_firstlineno + 1
         libmend.record_stacks(MIB)
@@ -194,7 +183,7 @@ class Scopes(SimulatedTest):
             exec(compile(f"def {name}(go):\n {text}", file, "exec"), made)
             return made[name]
 
-        made["alloc"] = lambda _: self.blocks.append(_devices.alloc(0, MIB))
+        made["alloc"] = lambda _: _devices.alloc(0, MIB)
         define(inductor, "generated", "alloc(go)")
         define("/a/model.py", "inner", "generated(go)")
         define(call, "call_inner", "inner(go)")
@@ -217,7 +206,7 @@ class Scopes(SimulatedTest):
         with libmend.scope("validation"):
             for part in ("first", "second"):
                 with libmend.scope(part):
-                    self.blocks.append(_devices.alloc(0, 3 * MIB))
+                    _devices.alloc(0, 3 * MIB)
         (line,) = [line for line in libmend.report().splitlines() if "inside it" in line]
         self.assertRegex(line, r"^  validation +6\.00 MiB with the scopes inside it$")
 
@@ -231,8 +220,8 @@ class Scopes(SimulatedTest):
         line = step.__code__.co_firstlineno + 1
         libmend.record_stacks(MIB)
         try:
-            self.blocks += step()
-            self.blocks += step()
+            step()
+            step()
         finally:
             libmend.record_stacks(0)
         found = {owner.name: owner.live_blocks for owner in libmend.owners(by="stack")}
@@ -255,11 +244,12 @@ class Scopes(SimulatedTest):
                 self.assertIs(_stacks.is_library(f"{folder}/{name}"), is_library, name)
 
     def test_blocks_that_are_replaced_by_larger_ones_grow(self):
+        kept = []
+
         def grow(number):
-            block = _devices.alloc(0, number * MIB)  # the one before is freed behind it
-            for old in self.blocks:
-                _devices.free(0, old, MIB)
-            self.blocks = [block]
+            kept.append(_devices.alloc(0, number * MIB))
+            for _ in kept[1:]:
+                _devices.free(0, kept.pop(0), MIB)
 
         def work():
             _devices.free(0, _devices.alloc(0, 4 * MIB), 4 * MIB)
@@ -279,7 +269,7 @@ class Scopes(SimulatedTest):
         blocks = [_devices.alloc(0, MIB // 2) for _ in range(128)]
         for block in blocks[1:]:
             _devices.free(0, block, MIB // 2)
-        self.blocks = [blocks[0], _devices.alloc(0, MIB // 2)]
+        _devices.alloc(0, MIB // 2)
         self.assertGreaterEqual(libmend.compact(), 0)
         self.assertEqual(libmend.compact(), 0)
 
@@ -303,11 +293,6 @@ class Views(SimulatedTest):
             for address in temporary:
                 _devices.free(0, address, MIB)
 
-    def tearDown(self):
-        for address in self.kept:
-            _devices.free(0, address, MIB)
-        super().tearDown()
-
     def test_owners_are_summed_and_leaks_are_what_grew(self):
         (owner,) = libmend.owners()
         self.assertEqual((owner.name, owner.live_bytes), ("step/cache", 100 * MIB))
@@ -316,7 +301,6 @@ class Views(SimulatedTest):
         self.assertGreater(owner.growth_bytes, 60 * MIB)
         for address in self.kept[:90]:
             _devices.free(0, address, MIB)
-        del self.kept[:90]
         self.assertEqual(libmend.leaks(), [])
 
     def test_a_report_says_it_in_words(self):
@@ -338,19 +322,16 @@ class Views(SimulatedTest):
         beside = re.search(r"free of it (.+) in whole chunks, (.+) beside live blocks", text)
         self.assertEqual(beside.groups(), tuple(map(_views._size, (
             free["free_empty_bytes"], free["free_partial_bytes"] + free["free_small_bytes"]))))
-        _devices.free(0, small[0], 20 << 10)
 
     def test_prometheus_has_each_statistic_once_and_escapes_names(self):
         with libmend.scope('a "quoted"\nname/with \\'):
-            blocks = [_devices.alloc(0, MIB)]
+            _devices.alloc(0, MIB)
         for _ in range(9):
             scope = libmend.scope("deep")
             scope.__enter__()
             self.addCleanup(scope.__exit__, None, None, None)
-        blocks.append(_devices.alloc(0, MIB))
+        _devices.alloc(0, MIB)
         lines = libmend.prometheus().splitlines()
-        for block in blocks:
-            _devices.free(0, block, MIB)
         metrics = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
         self.assertEqual(len(metrics), len(set(metrics)))
         figures = libmend.stats()
@@ -370,7 +351,3 @@ class Views(SimulatedTest):
         deep = "/".join(["deep"] * 8)
         self.assertIn(f'mend_scope_live_bytes{{device="0",scope="{deep}"}} {MIB}', lines)
         self.assertNotIn(f'scope="{deep}/deep"', "".join(lines))
-
-
-if __name__ == "__main__":
-    unittest.main()

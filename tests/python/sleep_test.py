@@ -4,7 +4,6 @@ contents, the reports, and errors by name."""
 import ctypes
 import os
 import tempfile
-import unittest
 import warnings
 
 import libmend
@@ -23,26 +22,11 @@ def memory(address, size=BLOCK):
 class Sleep(SimulatedTest):
     has_bytes = True
 
-    def setUp(self):
-        super().setUp()
-        self.blocks = []
-
     def block(self, tag=None, value=0):
         with libmend.sleep_tag(tag):
             address = _devices.alloc(0, BLOCK)
         ctypes.memset(address, value, BLOCK)
-        self.blocks.append(address)
         return address
-
-    def free(self, address):
-        self.blocks.remove(address)
-        _devices.free(0, address, BLOCK)
-
-    def tearDown(self):
-        libmend.wake()
-        for address in list(self.blocks):
-            self.free(address)
-        super().tearDown()
 
     def held(self):
         return self.device.ledger()["chunk_bytes"]
@@ -238,7 +222,7 @@ class Sleep(SimulatedTest):
         self.assertIn("everything sleeps as before", str(caught.exception))
         self.assertTrue(all(_sleep.is_asleep(block) for block in blocks))
         for block in other:
-            self.free(block)
+            _devices.free(0, block, BLOCK)
         self.device.fail("context_record", count=9, status=801)  # not supported: the host waits
         self.device.fail("context_synchronize", count=9)
         self.error_of(libmend.wake, "MEND_ERROR_DRIVER")
@@ -246,7 +230,3 @@ class Sleep(SimulatedTest):
         self.device.clear_faults()
         libmend.wake()
         self.assertEqual({memory(block)[BLOCK - 1] for block in blocks}, {1})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -83,7 +83,3 @@ class Structures(unittest.TestCase):
     def test_what_the_headers_do_not_have_is_refused(self):
         for find in (_structures.structure, _structures.rows_of, _structures.numbers_of):
             self.assertRaises(ImportError, find, "mend_nothing")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,11 +5,13 @@ import gc
 import os
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import unittest
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).with_name("real")))
+from programs import FolderTest, add_entry_point, finished  # noqa: E402,F401
 
 TREE = Path(os.environ["MEND_TEST_TREE"])
 FAKES = Path(os.environ["MEND_TEST_FAKES"])
@@ -48,29 +50,6 @@ def run(program, **variables):
 def start(*arguments, folder=None, **variables):
     """Runs Python with arguments. One that hangs is ended by ctest, with the test."""
     return finished([sys.executable, *arguments], environment(**variables), folder)
-
-
-def finished(command, variables=None, folder=None):
-    return subprocess.run(
-        command, env=variables, cwd=folder, capture_output=True, text=True, check=False
-    )
-
-
-def add_entry_point(site, section="mend = libmend.torch:_autoload"):
-    """An installed package in the folder `site`, whose entry point PyTorch looks for."""
-    info = Path(site) / "libmend-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: libmend\nVersion: 0.1.0\n")
-    (info / "entry_points.txt").write_text(f"[torch.backends]\n{section}\n")
-
-
-class FolderTest(unittest.TestCase):
-    """Tests that write files, each into a folder of its own."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name).resolve()
 
 
 def at_once(work, count):

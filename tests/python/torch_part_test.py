@@ -1,7 +1,5 @@
 """libmend.torch.pool() over a stub of PyTorch: Mend for a part of a program."""
 
-import unittest
-
 import torch_test
 from support import ProgramTest
 
@@ -87,7 +85,3 @@ class PartOfTheWhole(torch_test.ClassTest):
             with libmend.torch.pool(own) as pool:
                 assert pool is own and own.is_used
             """)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,6 @@ import stat
 import sys
 import tempfile
 import textwrap
-import unittest
 from pathlib import Path
 
 from support import FAKES, TREE, ProgramTest, at_once, start
@@ -258,7 +257,3 @@ fcntl.flock = refuse
         (path,) = self.kept()
         path.write_text("no library")
         self.why("cannot be loaded")
-
-
-if __name__ == "__main__":
-    unittest.main()

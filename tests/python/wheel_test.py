@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-import unittest
 import zipfile
 from pathlib import Path
 
@@ -210,7 +209,3 @@ class Wheel(FolderTest):
         for library in ("libcudart.so.12", "libz.so.1"):
             words = self.refused(more=[self.needs(library, "V_1")])
             self.assertIn(f"libasking.so needs {library}, which not every system has", words)
-
-
-if __name__ == "__main__":
-    unittest.main()

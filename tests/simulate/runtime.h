@@ -58,8 +58,6 @@ enum {
     X(cudaPeekAtLastError, (void))                                                                 \
     X(cudaIpcGetMemHandle, (void *, void *))                                                       \
     X(cudaIpcCloseMemHandle, (void *))                                                             \
-    X(cudaGetDeviceCount, (int *))                                                                 \
-    X(cudaGetDevice, (int *))                                                                      \
     X(cudaSetDevice, (int))                                                                        \
     X(cudaDeviceSynchronize, (void))                                                               \
     X(cudaGetDeviceProperties, (void *, int))                                                      \

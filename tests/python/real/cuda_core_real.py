@@ -59,7 +59,3 @@ class Real(unittest.TestCase):
         with self.assertRaisesRegex(libmend.Error, "GraphBuilder"):
             resource.allocate(1 << 20, stream=self.device.create_graph_builder())
         self.assertEqual(libmend.stats()["live_blocks"], 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,8 +2,6 @@
 stream and device, so it cannot make arrays without a GPU. The test uses its allocator objects,
 which allocate and free memory of the simulated device."""
 
-import unittest
-
 import cupy
 import libmend
 import libmend.cupy
@@ -36,7 +34,3 @@ class Real(SimulatedTest):
     def test_errors_are_the_ones_cupy_knows(self):
         self.assertEqual(cupy.cuda.runtime.CUDARuntimeError(2).status, 2)
         self.assertIn("1,000", str(memory.OutOfMemoryError(1000, 500)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,10 +2,11 @@
 over the simulated device."""
 
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from programs import finished
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
@@ -44,6 +45,6 @@ RUN = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)
 
 
 def told(case, command, variables):
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    done = finished(command, variables)
     case.assertEqual(done.returncode, 0, done.stdout + done.stderr)
     return done.stdout

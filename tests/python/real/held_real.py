@@ -4,12 +4,12 @@ holds the least, does not wait, and completes. The table of docs/sleep.md has th
 
 import os
 import re
-import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 import torch
+from programs import finished
 
 ROOT = Path(__file__).resolve().parents[3]
 HELD = ROOT / "bench" / "held"
@@ -26,14 +26,8 @@ TURNS = re.compile(r"([\d,]+) calls, ([\d,]+) creations, ([\d,]+ MiB) held after
 
 def done_by(program, memory, setting, *arguments):
     kept = {name: value for name, value in os.environ.items() if "ALLOC_CONF" not in name}
-    return subprocess.run(
-        [sys.executable, "-m", "libmend.simulate", f"--memory={memory}", HELD / program]
-        + list(arguments),
-        env={**kept, **setting},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    simulated = [sys.executable, "-m", "libmend.simulate", f"--memory={memory}"]
+    return finished([*simulated, HELD / program, *arguments], {**kept, **setting})
 
 
 def run(program, memory, setting):
@@ -81,7 +75,3 @@ class Held(unittest.TestCase):
         is_of_the_table = torch.__version__.startswith("2.15.")
         for figures, row in list(zip(said, table))[0 if is_of_the_table else 1 :]:
             self.assertIn(figures, row)
-
-
-if __name__ == "__main__":
-    unittest.main()

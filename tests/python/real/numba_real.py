@@ -2,7 +2,6 @@
 device. Contexts are made by the driver, so the manager gets a stub of one."""
 
 import os
-import unittest
 
 import libmend
 
@@ -55,7 +54,3 @@ class Real(SimulatedTest):
         with self.manager.defer_cleanup():
             del pointer
         self.assertEqual(libmend.stats()["live_blocks"], 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -23,7 +23,3 @@ class Real(unittest.TestCase):
                 int(options[0][f"gpu_external_{what}"]) for what in ("alloc", "free", "empty_cache")
             )
         )
-
-
-if __name__ == "__main__":
-    unittest.main()

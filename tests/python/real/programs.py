@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import unittest
 from pathlib import Path
@@ -18,6 +19,12 @@ VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 
 def empty(size):
     return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+def filled(value, mib=32):
+    return torch.full((mib * MIB,), value, dtype=torch.uint8).cuda()
+
+def holds(tensor, value):
+    return tensor.cpu().eq(value).all().item()
 
 def error_of(call, kind=RuntimeError):
     try:
@@ -53,13 +60,28 @@ ENABLED = BEGIN + "libmend.torch.enable()\n"
 NATIVE = BEGIN + "torch.cuda.init()\n"
 
 
-def add_entry_point(site):
+def add_entry_point(site, section="mend = libmend.torch:_autoload"):
     """So that PyTorch finds Mend in the folder `site`, where MEND_TORCH asks for it."""
     info = Path(site) / "libmend-0.1.0.dist-info"
-    info.mkdir()
+    info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: libmend\nVersion: 0.1.0\n")
-    entry = "[torch.backends]\nmend = libmend.torch:_autoload\n"
-    (info / "entry_points.txt").write_text(entry)
+    (info / "entry_points.txt").write_text(f"[torch.backends]\n{section}\n")
+
+
+def finished(command, variables=None, folder=None):
+    """A process that has ended, with what it printed."""
+    return subprocess.run(
+        command, env=variables, cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+class FolderTest(unittest.TestCase):
+    """Tests that write files, each into a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name).resolve()
 
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
@@ -80,10 +102,7 @@ class Programs(unittest.TestCase):
         return self.ends_well(["-m", "libmend.simulate", *arguments], {**kept, **variables})
 
     def ends_well(self, arguments, variables):
-        command = [sys.executable, *arguments]
-        done = subprocess.run(
-            command, env=variables, capture_output=True, text=True, check=False
-        )
+        done = finished([sys.executable, *arguments], variables)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 

@@ -80,32 +80,23 @@ def package_of(variables):
     """The package to try: "libmend 0.1.0 of /somewhere/libmend". None: there is none."""
     program = "import libmend; print('libmend', libmend.__version__, 'of', libmend.__path__[0])"
     # Outside of the current folder, which Python would search first.
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=variables,
-        cwd=variables["MEND_CACHE_DIR"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", program]
+    done = programs.finished(command, variables, variables["MEND_CACHE_DIR"])
     return done.stdout.strip() if done.returncode == 0 else None
 
 
 def commands_of(framework):
     """The tests under a framework, each an interpreter's arguments."""
-    own = str(HERE / f"{framework}_real.py")
+    simulated = ["-m", "libmend.simulate", "--memory=1GiB"]
+    suites = [([], framework)]
     if framework == "cuda_core":
-        yield ["-m", "libmend.simulate", "--memory=1GiB", own]
-        return
-    if framework != "torch":
-        yield [own]
-        return
-    parts = "_rare", "_plain", "_pools", "_sleep", "_saver", "_vllm", "_growing", "_values"
-    for name in ("", *parts):
-        yield ["-m", "libmend.simulate", "--memory=1GiB", str(HERE / f"torch{name}_real.py")]
-    yield ["-m", "libmend.simulate", str(HERE / "replay_real.py")]
-    for name in ("held", "torch_fit"):
-        yield [str(HERE / f"{name}_real.py")]
+        suites = [(simulated, framework)]
+    elif framework == "torch":
+        parts = ("_rare", "_plain", "_pools", "_sleep", "_saver", "_vllm", "_growing", "_values")
+        suites = [(simulated, f"torch{part}") for part in ("", *parts)]
+        suites += [(simulated[:2], "replay"), ([], "held"), ([], "torch_fit")]
+    for before, name in suites:
+        yield [*before, "-m", "unittest", f"{name}_real", "-v"]
 
 
 def read_arguments():
@@ -141,7 +132,7 @@ def main():
                 print(f"{' or '.join(DISTRIBUTIONS[name])}: not installed, not tried", flush=True)
         for name in there:
             statuses = [
-                subprocess.run([sys.executable, *command, "-v"], env=variables, check=False)
+                subprocess.run([sys.executable, *command], env=variables, check=False)
                 for command in commands_of(name)
             ]
             is_bad = any(done.returncode for done in statuses)

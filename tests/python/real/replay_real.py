@@ -11,7 +11,6 @@ import gzip
 import json
 import math
 import os
-import subprocess
 import sys
 import typing
 import unittest
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import children
 import torch
+from programs import finished
 
 RECORDINGS = [Path(name) for name in os.environ["MEND_TEST_RECORDINGS"].split(os.pathsep)]
 PROGRAM = os.environ["MEND_TEST_PROGRAM"]
@@ -202,14 +202,8 @@ def replay_in_child(recording, policy, memory_bytes):
 def models_of(recording, capacities, policies=POLICIES):
     """The results of `libmend replay`, by policy and capacity, in the given order."""
     kept = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run(
-        [PROGRAM, "replay", "--json", "--allocator", ",".join(policies)]
-        + ["--capacity", ",".join(capacities), str(recording)],
-        env=kept,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [PROGRAM, "replay", "--json", "--allocator", ",".join(policies)]
+    done = finished([*command, "--capacity", ",".join(capacities), str(recording)], kept)
     if done.returncode not in (0, 1):
         raise RuntimeError(done.stderr)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -260,6 +254,3 @@ def add_test(path):
 
 for path in RECORDINGS:
     add_test(path)
-
-if __name__ == "__main__":
-    unittest.main()

@@ -59,7 +59,3 @@ class CPlusPlus(unittest.TestCase):
             [librmm / "lib64", headers.SITE / "rapids_logger" / "lib64"],
         )
         self.assertIn("OK ] rmm_resource.serves_rmm_s_own_buffers_and_adaptors", printed)
-
-
-if __name__ == "__main__":
-    unittest.main()

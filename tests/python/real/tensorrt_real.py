@@ -10,7 +10,3 @@ import headers
 class Real(unittest.TestCase):
     def test_it_is_an_allocator_of_tensorrt_s(self):
         headers.passes(self, "tensorrt", [os.environ["MEND_TENSORRT_INCLUDE"]])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,14 +6,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import textwrap
-import unittest
 from pathlib import Path
 
 import libmend
 import torch
-from programs import add_entry_point
+from programs import FolderTest, add_entry_point, finished
 
 HELD = Path(__file__).resolve().parents[3] / "bench" / "held"
 GIB = 1 << 30
@@ -42,25 +40,14 @@ def takes(count):
     return kept, torch.empty(GIB, dtype=torch.uint8, device="cuda")
 
 
-class Fit(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name).resolve()
-
-    def program(self, text, model=""):
+class Fit(FolderTest):
+    def program(self, text, before="import sys, torch; from torch import nn\n"):
         path = self.folder / "program.py"
-        path.write_text(model + textwrap.dedent(text))
+        path.write_text(before + textwrap.dedent(text))
         return str(path)
 
     def done(self, *words, **variables):
-        return subprocess.run(
-            [*PREFIX, *map(str, words)],
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return finished([*PREFIX, *map(str, words)], {**os.environ, **variables})
 
     def answer(self, status, *words, allocator="default", **variables):
         done = self.done("--json", f"--allocator={allocator}", *words, **variables)
@@ -81,12 +68,9 @@ class Fit(unittest.TestCase):
             "mend": {"MEND_TORCH": "1"},
         }
         for allocator, setting in settings.items():
-            done = subprocess.run(
+            done = finished(
                 [sys.executable, "-m", "libmend.simulate", "--memory=24GiB", HELD / "train.py"],
-                env={**os.environ, **setting, "PYTHONPATH": path},
-                capture_output=True,
-                text=True,
-                check=True,
+                {**os.environ, **setting, "PYTHONPATH": path},
             )
             said = [int(word.replace(",", "")) for word in SAID.search(done.stdout).groups()]
             column = found["columns"][allocator]
@@ -114,8 +98,7 @@ class Fit(unittest.TestCase):
 
     def test_a_step_is_one_of_all_optimizers(self):
         """Of two that take turns, and of one for each parameter, which steps in the backward."""
-        turns = self.program(
-            """
+        turns = self.program("""
             other = nn.Linear(1024, 1024, device="cuda")
             second = torch.optim.SGD(other.parameters(), momentum=0.9)
             while True:
@@ -123,14 +106,11 @@ class Fit(unittest.TestCase):
                 other(torch.randn(3 * batch, 1024, device="cuda")).sum().backward()
                 second.step()
                 second.zero_grad()
-            """,
-            MODEL,
-        )
+            """, MODEL)
         row = self.answer(0, turns)["row"]
         self.assertEqual((row["ended"], row["steps_differ"]), ("peaks repeat", False))
         self.assertLess(row["steps"], 12)
-        fused = self.program(
-            """
+        fused = self.program("""
             optimizers = {}
             def in_backward(parameter):
                 optimizers[parameter].step()
@@ -140,22 +120,17 @@ class Fit(unittest.TestCase):
                 parameter.register_post_accumulate_grad_hook(in_backward)
             for i in range(8):
                 model(torch.randn(1000 * (i + 1), 1024, device="cuda")).square().mean().backward()
-            """,
-            MODEL,
-        )
+            """, MODEL)
         row = self.answer(0, fused)["row"]
         self.assertEqual((row["ended"], row["steps"], row["grew_at_step"]), ("end", 8, 8))
 
     def test_it_says_where_a_program_fails_that_does_not_fit(self):
-        grows = self.program(
-            """
+        grows = self.program("""
             kept = []
             for i in range(10):
                 step()
                 kept.append(torch.empty(1 << 30, dtype=torch.uint8, device="cuda"))
-            """,
-            MODEL,
-        )
+            """, MODEL)
         found = self.answer(1, "--memory=4GiB", grows)
         [target] = found["targets"]
         verdict = target["verdicts"]["default"]
@@ -165,15 +140,12 @@ class Fit(unittest.TestCase):
         self.answer(0, "--gpu=H200", grows)
 
     def test_programs_that_catch_out_of_memory_do_not_fit(self):
-        catches = self.program(
-            """
+        catches = self.program("""
             try:
                 torch.empty(3 << 30, dtype=torch.uint8, device="cuda")
             except RuntimeError:
                 torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         [target] = self.answer(1, "--memory=3GiB", catches)["targets"]
         self.assertEqual(target["verdicts"]["default"]["line"], "program.py:4")
 
@@ -197,14 +169,11 @@ class Fit(unittest.TestCase):
         self.answer(1, "--fail-above=1GiB", program)
 
     def test_memory_that_depends_on_values_is_not_known(self):
-        program = self.program(
-            """
+        program = self.program("""
             for _ in range(3):
                 count = int(torch.rand(1, device="cuda") * 100)
                 torch.empty((1 + count) << 20, dtype=torch.uint8, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         found = self.answer(3, "--memory=24GiB", program)
         self.assertEqual(found["values"]["reads"], [["program.py:4", 3]])
         self.assertEqual(found["targets"][0]["verdicts"]["default"]["what"], "not known")
@@ -213,16 +182,13 @@ class Fit(unittest.TestCase):
 
     def test_masks_and_choices_have_two_ends_which_both_must_fit(self):
         """With room for their difference again. A number has no ends."""
-        program = self.program(
-            """
+        program = self.program("""
             x = torch.rand(100, device="cuda")
             torch.empty(int(x.sum()) << 10, dtype=torch.uint8, device="cuda")
             kept = torch.empty((1 + int((x > 0.5).sum())) << 20, dtype=torch.uint8, device="cuda")
             if sys.argv[1] == "number":
                 torch.empty(int(x.sum()) << 20, dtype=torch.uint8, device="cuda")
-            """,
-            "import sys, torch\n",
-        )
+            """)
         found = self.answer(3, program, "number")
         self.assertFalse(found["values"]["is_known"])
         found = self.answer(0, "--memory=2GiB", program, "mask")
@@ -241,8 +207,7 @@ class Fit(unittest.TestCase):
     def test_masks_that_exclude_each_other_have_an_upper_end(self):
         """All of them true at once would keep nothing, as with all of them false. The same under
         Mend, whose blocks are known to be new too, and with more elements than are looked at."""
-        program = self.program(
-            """
+        program = self.program("""
             for count in (100, (1 << 20) + 4):
                 x = torch.rand(count, device="cuda")
                 kind = torch.zeros(count, dtype=torch.int64, device="cuda")
@@ -253,9 +218,7 @@ class Fit(unittest.TestCase):
                 del kept
                 if sys.argv[1] == "number":
                     torch.empty(int(x[0] * 9) << 24, dtype=torch.uint8, device="cuda")
-            """,
-            "import sys, torch\n",
-        )
+            """)
         found = self.answer(3, "--memory=2GiB", program, "number")
         self.assertFalse(found["values"]["is_known"], "a number counts below the masks' peak, too")
         found = self.answer(0, "--memory=2GiB", program, "mask", allocator="default,mend")
@@ -267,8 +230,7 @@ class Fit(unittest.TestCase):
         self.assertEqual((line.partition(" ")[0], most), ("program.py:8", (1 << 20) + 4))
 
     def test_a_condition_that_a_program_fails_by_is_turned(self):
-        program = self.program(
-            """
+        program = self.program("""
             x = torch.rand(8, device="cuda")
             if not (x[1:] >= 0).all():
                 raise ValueError("negative")
@@ -276,9 +238,7 @@ class Fit(unittest.TestCase):
             if sys.argv[1] == "never":
                 raise ValueError(f"always: {x}")
             torch.empty((1 + int((x > 0.5).sum())) << 20, dtype=torch.uint8, device="cuda")
-            """,
-            "import sys, torch\n",
-        )
+            """)
         found = self.answer(0, "--memory=2GiB", program, "once")
         self.assertEqual(found["turned"], {"program.py:4": True, "program.py:6": True})
         done = self.done("--allocator=default", program, "once")
@@ -290,13 +250,10 @@ class Fit(unittest.TestCase):
 
     def test_the_largest_size_fits_at_both_ends(self):
         """As a verdict on that size does, and on the next does not."""
-        program = self.program(
-            """
+        program = self.program("""
             x = torch.rand(int(sys.argv[1]), device="cuda")
             torch.empty((1 + int((x > 0.5).sum())) << 20, dtype=torch.uint8, device="cuda")
-            """,
-            "import sys, torch\n",
-        )
+            """)
         found = self.answer(0, "--memory=2GiB", "--largest=n=10..2000", "--", program, "{n}")
         self.assertTrue(found["values"]["depends"] and found["values"]["is_known"])
         [target] = found["targets"]
@@ -305,13 +262,10 @@ class Fit(unittest.TestCase):
             self.answer(status, "--memory=2GiB", "--", program, size)
 
     def test_what_the_user_gives_is_taken_and_said(self):
-        program = self.program(
-            """
+        program = self.program("""
             mask = torch.rand(100, device="cuda") > 0.5
             torch.empty((1 + int(mask.sum())) << 20, dtype=torch.uint8, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         self.assertEqual(self.answer(0, program)["row"]["given"], {})
         for line, value, size in ((3, 0.5, 51 * MIB), (4, 30, 31 * MIB)):
             given = f"--value=program.py:{line}={value}"
@@ -327,8 +281,7 @@ class Fit(unittest.TestCase):
 
     def test_experts_are_chosen_by_values_and_may_be_balanced(self):
         """One expert in use needs less than four: without a word of the user it is between."""
-        program = self.program(
-            """
+        program = self.program("""
             experts = nn.ModuleList(nn.Linear(1024, 4096) for _ in range(4)).cuda()
             optimizer = torch.optim.AdamW(experts.parameters())
             router = nn.Linear(1024, 4).cuda()
@@ -343,12 +296,10 @@ class Fit(unittest.TestCase):
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
-            """,
-            "import torch\nfrom torch import nn\n",
-        )
+            """)
         found = self.answer(0, program)
         self.assertLess(found["values"]["with_zeros_bytes"], found["values"]["with_ones_bytes"])
-        balanced = self.answer(0, "--value=program.py:9=balanced", program)
+        balanced = self.answer(0, "--value=program.py:8=balanced", program)
         column = balanced["columns"]["default"]
         self.assertEqual(column["allocated_bytes"], found["values"]["with_ones_bytes"])
 
@@ -367,15 +318,12 @@ class Fit(unittest.TestCase):
         self.assertIs(libmend.fit(takes, 1, options="--memory 4GiB --allocator default").fits, True)
 
     def test_random_orders_of_steps_that_differ(self):
-        program = self.program(
-            """
+        program = self.program("""
             import random
             for i in range(80):
                 batch = random.Random(i).randrange(1000, 30000)
                 step()
-            """,
-            MODEL,
-        )
+            """, MODEL)
         found = self.answer(0, "--memory=24GiB", program, allocator="default,mend")
         [counts] = found["orders"]["ran_out"].values()
         self.assertEqual(counts, {"default": [0, 4], "mend": [0, 4]})
@@ -383,8 +331,7 @@ class Fit(unittest.TestCase):
 
     def test_loops_that_count_on_the_gpu_end(self):
         """As generate() of transformers: all have reached their length, or an end was chosen."""
-        program = self.program(
-            """
+        program = self.program("""
             tokens = torch.randint(5, 1000, (2, 8), device="cuda")
             unfinished = torch.ones(2, dtype=torch.long, device="cuda")
             while unfinished.max() != 0:
@@ -394,9 +341,7 @@ class Fit(unittest.TestCase):
                 unfinished = unfinished & ~(is_long | torch.isin(chosen, torch.tensor(999).cuda()))
             assert tokens.shape == (2, 40), tokens.shape
             torch.empty(int(unfinished.sum() + 1) << 20, dtype=torch.uint8, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         found = self.answer(0, program)
         self.assertEqual(found["row"]["ended"], "end")
         self.assertEqual(dict(found["row"]["whole_reads"])["program.py:5"], 32)
@@ -404,27 +349,21 @@ class Fit(unittest.TestCase):
         self.assertTrue(done.stdout.startswith("ASSUMED: memory does not depend on"), done.stdout)
 
     def test_what_the_program_has_copied_itself_is_known(self):
-        program = self.program(
-            """
+        program = self.program("""
             lengths = torch.tensor([5, 7]).cuda()
             torch.empty(int(lengths[1]) << 20, dtype=torch.uint8, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         found = self.answer(0, program)
         self.assertEqual(found["values"]["reads"], [])
         self.assertGreater(found["columns"]["default"]["allocated_bytes"], 7 * MIB)
 
     def test_a_program_that_plans_by_what_is_free_runs_on_each_card(self):
-        program = self.program(
-            """
+        program = self.program("""
             kept = torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
             cache = torch.empty(torch.cuda.mem_get_info()[0] * 9 // 10, dtype=torch.uint8,
                                 device="cuda")
             work = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         found = self.answer(1, "--gpu=H100,L4,T4", "--memory=5GiB", program)
         self.assertEqual(found["row"]["asks_free"], "program.py:4")
         verdicts = [one["verdicts"]["default"] for one in found["targets"]]
@@ -435,16 +374,13 @@ class Fit(unittest.TestCase):
 
     def test_a_program_that_asks_how_much_memory_there_is_reads_the_cards(self):
         """One that tells it only is answered as if it had not asked."""
-        program = self.program(
-            """
+        program = self.program("""
             total = torch.cuda.get_device_properties(0).total_memory
             plans = sys.argv[1] == "plans"
             kept = torch.empty(total // 4 if plans else 1 << 30, dtype=torch.uint8, device="cuda")
             q = torch.empty(4, 8, 1024, 64, dtype=torch.bfloat16, device="cuda")
             torch.nn.functional.scaled_dot_product_attention(q, q, q)  # on a T4 it takes more
-            """,
-            "import sys, torch\n",
-        )
+            """)
         plans = self.answer(0, "--gpu=T4,L4", program, "plans")
         self.assertEqual((plans["plans"], plans["row"]["asks_free"]), (True, "program.py:3"))
         used = plans["columns"]["default"]["allocated_bytes"] / GIB
@@ -454,8 +390,7 @@ class Fit(unittest.TestCase):
         self.assertGreaterEqual(tells["columns"]["default"]["least_bytes"], GIB)
 
     def test_a_loss_scaler_finds_no_overflow(self):
-        program = self.program(
-            """
+        program = self.program("""
             scaler = torch.amp.GradScaler()
             while True:
                 with torch.autocast("cuda", dtype=torch.float16):
@@ -464,25 +399,19 @@ class Fit(unittest.TestCase):
                 scaler.step(optimizer)
                 scaler.update()
                 optimizer.zero_grad()
-            """,
-            MODEL,
-        )
+            """, MODEL)
         self.assertFalse(self.answer(0, program)["values"]["depends"])
 
     def test_a_peak_that_the_program_forgets_is_kept(self):
-        program = self.program(
-            """
+        program = self.program("""
             torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
             torch.cuda.reset_peak_memory_stats()
-            """,
-            "import torch\n",
-        )
+            """)
         column = self.answer(0, program)["columns"]["default"]
         self.assertGreaterEqual(column["allocated_bytes"], GIB)
 
     def test_streams_that_share_memory_are_run_with_kernels_of_several_times(self):
-        program = self.program(
-            """
+        program = self.program("""
             streams = [torch.cuda.Stream() for _ in range(2)]
             for i in range(8):
                 with torch.cuda.stream(streams[i % 2]):
@@ -492,9 +421,7 @@ class Fit(unittest.TestCase):
                     block.record_stream(torch.cuda.current_stream())
                     block.record_stream(streams[(i + 1) % 2])
                     del block
-            """,
-            "import torch\n",
-        )
+            """)
         found = self.answer(0, program)
         self.assertEqual(found["ways"], [{}, {"kernel_ns": 1000}, {"kernel_ns": 1000000}])
         column = found["columns"]["default"]
@@ -504,14 +431,11 @@ class Fit(unittest.TestCase):
     def test_workspaces_are_a_range(self):
         """The memory of cuDNN is not known: none, or a copy of a convolution's data. Fits is said
         where it fits with the most."""
-        program = self.program(
-            """
+        program = self.program("""
             net = nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.BatchNorm2d(64)).cuda().half()
             for _ in range(2):
                 net(torch.empty(32, 64, 128, 128, device="cuda").half()).sum().backward()
-            """,
-            "import torch\nfrom torch import nn\n",
-        )
+            """)
         found = self.answer(0, program)
         self.assertEqual(found["row"]["unknown"], ["cuDNN's convolutions"])
         self.assertEqual(found["ways"], [{}, {"workspaces": "most"}])
@@ -524,8 +448,7 @@ class Fit(unittest.TestCase):
         self.answer(1, f"--memory={least // 2}", program)
 
     def test_convolutions_recurrent_networks_and_attention_run(self):
-        program = self.program(
-            """
+        program = self.program("""
             def step(module, *sizes, dtype=torch.float, **more):
                 found = module.cuda().to(dtype)(torch.empty(*sizes, device="cuda", dtype=dtype))
                 (found[0] if isinstance(found, tuple) else found).sum().backward()
@@ -547,41 +470,33 @@ class Fit(unittest.TestCase):
             with nn.attention.sdpa_kernel(nn.attention.SDPBackend.CUDNN_ATTENTION):
                 q = torch.empty(2, 8, 128, 64, device="cuda", dtype=torch.half, requires_grad=True)
                 nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
-            """,
-            "import torch\nfrom torch import nn\n",
-        )
+            """)
         parts = ["convolutions", "attention", "recurrent networks", "batch norm and CTC"]
         unknown = self.answer(0, "--gpu=H100", program)["row"]["unknown"]
         self.assertEqual(unknown, [f"cuDNN's {part}" for part in parts])
 
     def test_what_triton_compiles_runs(self):
-        program = self.program(
-            """
+        program = self.program("""
             compiled = torch.compile(lambda x: (x.sin() + 1).cos(), mode="reduce-overhead")
             x = torch.empty(1 << 26, device="cuda")
             for _ in range(3):
                 torch.compiler.cudagraph_mark_step_begin()
                 y = compiled(x)
-            """,
-            "import torch\n",
-        )
+            """)
         column = self.answer(0, "--seconds=600", "--gpu=H100", program)["columns"]["default"]
         # x, and y twice: all else is fused away.
         self.assertEqual(column["allocated_bytes"] >> 26, 12)
 
     def test_a_run_that_compiles_is_made_again(self):
         """It measures kernels, with memory that later runs do not take. Lines are the program's."""
-        program = self.program(
-            """
+        program = self.program("""
             @torch.compile
             def normed(x, y):
                 return (torch.softmax(x, -1) * y).sum(-1)
             x = torch.empty(1 << 12, 1 << 12, device="cuda")
             for _ in range(3):
                 normed(x, torch.empty(1 << 12, 1 << 12, device="cuda"))
-            """,
-            "import torch\n",
-        )
+            """)
         found = self.answer(
             0, "--seconds=600", "--gpu=H100", program, MEND_CACHE_DIR=str(self.folder)
         )
@@ -598,8 +513,7 @@ class Fit(unittest.TestCase):
     def test_one_of_several_ranks(self):
         """Parameters P on 8 ranks: DDP holds them, their gradients as buckets, and AdamW's two
         states. FSDP an eighth of it, and no more than two blocks as a whole."""
-        program = self.program(
-            """
+        program = self.program("""
             import datetime, os, sys
             import torch.distributed as dist
             from torch.distributed.fsdp import fully_shard
@@ -625,9 +539,7 @@ class Fit(unittest.TestCase):
             assert ranks == [0] * 8, ranks
             dist.barrier()
             dist.destroy_process_group()
-            """,
-            "import torch\nfrom torch import nn\n",
-        )
+            """)
         run = ["--", sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=8", program]
         sizes = {}
         for way in ("ddp", "fsdp"):
@@ -640,28 +552,22 @@ class Fit(unittest.TestCase):
         self.assertLess(sizes["fsdp"], 2.5)
 
     def test_a_mesh_begins_the_ranks_itself(self):
-        program = self.program(
-            """
+        program = self.program("""
             import torch.distributed as dist
             from torch.distributed.device_mesh import init_device_mesh
             mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))
             assert (dist.get_world_size(), mesh["tp"].size()) == (8, 4)
             torch.empty(1 << 20, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         self.assertEqual(self.answer(0, "--world-size=8", program)["row"]["ended"], "end")
 
     def test_another_card_is_another_program(self):
         """PyTorch chooses by the card: attention in bfloat16 takes a matrix before 8.0."""
-        program = self.program(
-            """
+        program = self.program("""
             q = torch.empty(8, 16, 2048, 64, dtype=torch.bfloat16, device="cuda")
             torch.nn.functional.scaled_dot_product_attention(q, q, q)
             print(torch.cuda.get_device_name())
-            """,
-            "import torch\n",
-        )
+            """)
         sizes = [
             self.answer(0, f"--gpu={card}", program)["columns"]["default"]["allocated_bytes"]
             for card in ("T4", "RTX3090")
@@ -669,13 +575,10 @@ class Fit(unittest.TestCase):
         self.assertGreater(sizes[0], 4 * sizes[1])
 
     def test_a_card_that_cannot_run_it_is_passed_over_and_told(self):
-        program = self.program(
-            """
+        program = self.program("""
             assert torch.cuda.get_device_capability() >= (8, 0), "no flash attention"
             torch.empty(1 << 20, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         why = {"T4": "failed: AssertionError: no flash attention"}
         found = self.answer(0, program)
         self.assertEqual(found["columns"]["default"]["smallest_card"], "L4")
@@ -716,15 +619,12 @@ class Fit(unittest.TestCase):
             (packages / "eager.py").write_text(text)
             program = self.program("torch.empty(1 << 30, device='cuda')", "import torch, eager\n")
             self.answer(1, "--memory=2GiB", program, PYTHONPATH=path)
-        program = self.program(
-            """
+        program = self.program("""
             import eager, os
             assert eager.found and eager.process == os.getppid()  # it was not imported anew
             assert eager.arguments == ["--size", "8"], eager.arguments
             torch.empty(1, device="cuda")
-            """,
-            "import torch\n",
-        )
+            """)
         self.answer(0, "--", program, "--size", 8, PYTHONPATH=path)
 
     def test_what_goes_wrong_is_said(self):
@@ -742,17 +642,17 @@ class Fit(unittest.TestCase):
             ("torch.fft.rfft(torch.empty(8).cuda())", "docs/fit.md#limits"),
             (
                 "assert int(torch.rand(8, device='cuda').argmax()) == 3",
-                "They are 0 here, at program.py:3 (1x).\nGive one: --value FILE:LINE=VALUE",
+                "They are 0 here, at program.py:2 (1x).\nGive one: --value FILE:LINE=VALUE",
             ),
         ):
-            program = self.program(text, "import sys, torch\nfrom torch import nn\n")
+            program = self.program(text)
             seconds = ["--seconds=2"] if "2 s" in said else []
             done = self.done("--allocator=default", *seconds, program)
             self.assertEqual(done.returncode, 2, said)
             self.assertIn(said, done.stderr)
 
     def test_a_run_that_does_not_end_is_stopped_and_says_so(self):
-        program = self.program("torch.empty(1, device='cuda')\nwhile True: pass", "import torch\n")
+        program = self.program("torch.empty(1, device='cuda')\nwhile True: pass")
         terminal, beside = os.openpty()
         for one in (terminal, beside):
             self.addCleanup(os.close, one)
@@ -761,7 +661,3 @@ class Fit(unittest.TestCase):
         self.assertIn("run 2: PyTorch's default, ", os.read(terminal, 1 << 16).decode())
         self.assertEqual(done.returncode, 3)
         self.assertTrue(done.stdout.startswith(b"NOT THE END: "), done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

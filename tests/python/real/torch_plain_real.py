@@ -2,7 +2,6 @@
 cache, and a device that has neither virtual memory nor pools."""
 
 import textwrap
-import unittest
 
 from programs import BEGIN, Programs
 
@@ -67,7 +66,3 @@ class Plain(Programs):
         """
         text = BEGIN + textwrap.dedent(program)
         self.simulates("--memory=1GiB", "-c", text, MEND_SIMULATE_BARE="1")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,15 +2,12 @@
 serve others where memory runs out. PyTorch has both from 2.8 on. Run by real.py as torch_real.py
 is. Where a program prints, it prints the same under PyTorch's own allocator."""
 
-import unittest
-
 from probes import PROBE, PROBED, Probed
 from programs import NATIVE
 
 POOLS = """
 if VERSION < (2, 8):  # it does not say which allocator a pool has
     raise SystemExit(0)
-import threading
 own = torch.cuda.memory.CUDAPluggableAllocator(
     os.environ["MEND_TEST_PROBE"], "probe_take", "probe_give"
 )
@@ -377,7 +374,3 @@ class Pools(Probed):
             del tensor
             print(fits(600))
             """)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,8 +1,6 @@
 """Rare requests of PyTorch to its allocator: addresses, trackers, observers, settings made at run
 time, figures that people read. Run by real.py as torch_real.py is."""
 
-import unittest
-
 from probes import PROBED, Probed
 from programs import BEGIN
 
@@ -382,7 +380,3 @@ class Rare(Probed):
                     s["address"] for s in segments
                 ]
             """)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,19 +2,11 @@
 nothing on the simulated device. Copies and fills with zeros do. Run by real.py as torch_real.py
 is."""
 
-import unittest
-
 from programs import ENABLED, Programs
 
 SAVER = """
 import os, tempfile, warnings
 from libmend.torch.memory_saver import configure_subprocess, torch_memory_saver as saver
-
-def filled(value, mib=32):
-    return torch.full((mib * MIB,), value, dtype=torch.uint8).cuda()
-
-def holds(tensor, value):
-    return tensor.cpu().eq(value).all().item()
 
 def used_mib():
     free, total = torch.cuda.mem_get_info()
@@ -178,33 +170,32 @@ class Saver(Programs):
     def test_private_names_that_programs_use(self):
         """slime leaves the region around DeepEP's constructor so. Others pause by the C names."""
         self.succeeds_from_the_start(
-            ENABLED
-            + SAVER
-            + """
-assert saver._impl is None
-saver._ensure_initialized()
-library = saver._impl._binary_wrapper.cdll
-assert library.tms_get_interesting_region() and not library.tms_get_enable_cpu_backup()
-assert (library.tms_get_current_tag(), library.tms_get_enable_disk_backup()) == (b"default", True)
-assert library.tms_get_cpu_backup_backend() == b"mmap"
-library.tms_set_interesting_region(False)
-outside = filled(1)
-library.tms_set_interesting_region(True)
-inside = filled(2)
-library.tms_set_current_tag(b"other")
-library.tms_set_enable_disk_backup(False)
-library.tms_set_enable_cpu_backup(True)
-other = filled(3)
-assert library.tms_pause(b"other") == 0 and used_mib() == 64
-assert library.tms_pause(b"default") == 0 and used_mib() == 32 and holds(outside, 1)
-assert library.tms_resume(None) == 0 and holds(inside, 2) and holds(other, 3)
-with saver._impl._with_region_config(tag="t", enable_cpu_backup=False):
-    assert library.tms_get_current_tag() == b"t"
-assert library.tms_get_current_tag() == b"other" and library.cudaHostGetFlags
-torch.cuda.synchronize()
-assert device.violations == 0, device.first_violation
-""",
-            before="",
+            """
+            assert saver._impl is None
+            saver._ensure_initialized()
+            library = saver._impl._binary_wrapper.cdll
+            assert library.tms_get_interesting_region() and not library.tms_get_enable_cpu_backup()
+            assert library.tms_get_current_tag() == b"default"
+            assert library.tms_get_enable_disk_backup()
+            assert library.tms_get_cpu_backup_backend() == b"mmap"
+            library.tms_set_interesting_region(False)
+            outside = filled(1)
+            library.tms_set_interesting_region(True)
+            inside = filled(2)
+            library.tms_set_current_tag(b"other")
+            library.tms_set_enable_disk_backup(False)
+            library.tms_set_enable_cpu_backup(True)
+            other = filled(3)
+            assert library.tms_pause(b"other") == 0 and used_mib() == 64
+            assert library.tms_pause(b"default") == 0 and used_mib() == 32 and holds(outside, 1)
+            assert library.tms_resume(None) == 0 and holds(inside, 2) and holds(other, 3)
+            with saver._impl._with_region_config(tag="t", enable_cpu_backup=False):
+                assert library.tms_get_current_tag() == b"t"
+            assert library.tms_get_current_tag() == b"other" and library.cudaHostGetFlags
+            torch.cuda.synchronize()
+            assert device.violations == 0, device.first_violation
+            """,
+            before=self.before,
             TMS_INIT_ENABLE="1",
             TMS_INIT_ENABLE_DISK_BACKUP="1",
             TMS_INIT_CPU_BACKUP_BACKEND="mmap",
@@ -213,33 +204,31 @@ assert device.violations == 0, device.first_violation
     def test_everything_is_in_a_region_from_the_start(self):
         """As TMS_INIT_ENABLE says, with a region inside and without any."""
         self.succeeds_from_the_start(
-            ENABLED
-            + SAVER
-            + """
-first = filled(42)
-with saver.region("grads"):
-    grads = filled(99)
-with saver.disable():
-    apart = filled(53)
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    output = empty(32 * MIB)
-    empty(32 * MIB).copy_(output)
-saver.pause()
-assert used_mib() == 32 and holds(apart, 53), used_mib()
-assert holds(saver.get_cpu_backup(first), 42)
-saver.resume()
-assert holds(first, 42)
-graph.replay()
-saver.pause("grads")
-assert holds(first, 42)
-saver.pause()
-saver.resume("default"), saver.resume("grads")
-assert holds(first, 42) and used_mib() >= 96 + 32
-torch.cuda.synchronize()
-assert device.violations == 0, device.first_violation
-""",
-            before="",
+            """
+            first = filled(42)
+            with saver.region("grads"):
+                grads = filled(99)
+            with saver.disable():
+                apart = filled(53)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                output = empty(32 * MIB)
+                empty(32 * MIB).copy_(output)
+            saver.pause()
+            assert used_mib() == 32 and holds(apart, 53), used_mib()
+            assert holds(saver.get_cpu_backup(first), 42)
+            saver.resume()
+            assert holds(first, 42)
+            graph.replay()
+            saver.pause("grads")
+            assert holds(first, 42)
+            saver.pause()
+            saver.resume("default"), saver.resume("grads")
+            assert holds(first, 42) and used_mib() >= 96 + 32
+            torch.cuda.synchronize()
+            assert device.violations == 0, device.first_violation
+            """,
+            before=self.before,
             TMS_INIT_ENABLE="1",
             TMS_INIT_ENABLE_CPU_BACKUP="true",
         )
@@ -285,7 +274,3 @@ print([holds(tensor, 7) for tensor in tensors])
             self.simulates("--memory=1GiB", "--devices=2", "-c", program).splitlines(),
             ["[True, True]"] * 3,
         )
-
-
-if __name__ == "__main__":
-    unittest.main()

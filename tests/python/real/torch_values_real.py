@@ -245,7 +245,3 @@ class Values(unittest.TestCase):
         mask_of_zeros = step() - before - with_it
         # nonzero() finds numbers then, which have 8 bytes each, twice.
         self.assertLess(abs(with_it - mask_of_zeros), 32 * 8 * 4)
-
-
-if __name__ == "__main__":
-    unittest.main()

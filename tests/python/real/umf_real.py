@@ -14,7 +14,3 @@ class Real(unittest.TestCase):
             self, "umf", [prefix / "include"], [prefix / "lib" / "libumf.so.1"], [prefix / "lib"]
         )
         self.assertIn("OK ] umf_provider.serves_umf_s_own_pools", printed)
-
-
-if __name__ == "__main__":
-    unittest.main()
