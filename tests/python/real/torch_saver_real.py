@@ -260,8 +260,7 @@ class Saver(Programs):
             """)
 
     def test_each_gpu_that_is_used(self):
-        begin = "import torch, libmend.torch; libmend.torch.enable(); MIB = 1 << 20"
-        program = begin + SAVER + """
+        program = self.before + """
 with saver.region("a", enable_cpu_backup=True):
     tensors = [torch.full((32 << 20,), 7, dtype=torch.uint8).to(f"cuda:{i}") for i in (0, 1)]
 saver.pause("a")
