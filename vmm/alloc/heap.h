@@ -283,9 +283,10 @@ mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t 
                                   uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* A safe point: all work of the context is done, and the program launches none until the call ends.
- * Waits for the context, restores mappings of live blocks, and with `gives_back` releases all memory
- * that waited for the work. The caller holds both locks, and a driver scope is open. MEND_ERROR_CAPTURING: the pool knows of a capture;
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+ * Waits for the context, restores mappings of live blocks, and with `gives_back` releases all
+ * memory that waited for the work. The caller holds both locks, and a driver scope is open.
+ * MEND_ERROR_CAPTURING: the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY,
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_safe_point_begin(mend_heap *heap, bool gives_back);
 
 /* ---- fallback.c ------------------------------------------------------------------------------ */

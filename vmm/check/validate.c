@@ -211,7 +211,7 @@ static bool counts_are_right(const mend_validate_walk *a)
     MUST(a->spans == nodes->spans.used_count && a->runs == nodes->runs.used_count &&
              a->wait_nodes == nodes->waits.used_count &&
              heap->chunks.deferred.count[MEND_DEFERRED_MAPPING] == heap->retire.nodes.used_count &&
-             heap->chunks.all.count + heap->chunks.away_count == heap->chunks.slab.used_count,
+             a->records == heap->chunks.slab.used_count,
          "nodes of spans, runs, waits, retired mappings or chunks are lost");
     MUST(nodes->spans.promised_count == 0 && nodes->waits.promised_count == 0 &&
              nodes->runs.promised_count == IN_CACHES(heap, promised),

@@ -31,6 +31,7 @@ typedef struct mend_validate_walk {
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;
+    uint64_t records;    /* of chunks */
     uint64_t exported;   /* live spans marked as exported */
     uint64_t user_marks; /* sum of a mark for each user not stamped yet */
     mend_keeping kept;   /* of sleeping memory: the bytes of each kind */

@@ -271,12 +271,11 @@ static mend_result finish(exchange *x)
     size_t mapped;
     mend_result result = MEND_OK;
     mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_MAPPING);
-    const mend_answer answer =
-        mend_step_map_parts(heap, x->parts, x->count, &mapped, &x->report->driver_calls);
+    const mend_answer answer = mend_step_map_parts(heap, x->parts, x->count, &mapped);
+    x->report->driver_calls += mapped + x->count; /* each part has its own access: none adjoin */
     if (answer.status == MEND_DRIVER_OK) {
         install(x, 0, mapped, true);
-    } else if (mend_step_unmap_parts(heap, x->parts, mapped, &first, &x->report->driver_calls) ==
-               MEND_DRIVER_OK) {
+    } else if (mend_step_unmap_parts(heap, x->parts, mapped, &first) == MEND_DRIVER_OK) {
         const mend_answer back = mend_remap_chunk(heap, x->chunk);
         mend_step_drop_parts(heap, x->parts, x->count);
         mend_layout_note_peaks(heap, false);
@@ -297,8 +296,7 @@ mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluste
 {
     mend_cluster whole = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    assert(chunk->missing == MEND_MISSING_NOTHING);
-    assert(!chunk->is_frozen);
+    assert(chunk->missing == MEND_MISSING_NOTHING && !chunk->is_frozen);
     assert(parts != NULL || mend_retire_holds(heap, chunk->memory.handle) == NULL);
     *report = (mend_exchange_report){.copied_bytes = 0};
     exchange x = {.heap = heap,

@@ -194,7 +194,6 @@ typedef struct mend_retired {
     uint64_t size_bytes;
     mend_chunk_handle handle; /* the chunk that it maps. 0: none of the pool's any more */
     uint64_t number;          /* of that chunk, where it was its mapping */
-    bool is_foreign;          /* it maps a chunk of another process */
     int zone;                 /* the zone that the chunk was in */
     mend_waits waits;
 } mend_retired;
@@ -344,7 +343,6 @@ typedef struct mend_nodes { /* host memory for records of the layout, guarded by
 /* Retired mappings. `map` uses it. Read under `state`, written under both locks. */
 typedef struct mend_retiring {
     uint64_t bytes;
-    uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
     mend_slab nodes;
     mend_status refused; /* the result of a failed unmapping in the last flush, or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */

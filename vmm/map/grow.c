@@ -62,8 +62,7 @@ static void claim(transaction *t)
     mend_run *base = t->plan->base;
     if (base != NULL) {
         uint64_t start = t->plan->start;
-        assert(start >= t->plan->base_address);
-        assert(start >= base->address);
+        assert(start >= t->plan->base_address && start >= base->address);
         t->address = mend_run_end(base);
         if (start < t->address) { /* the part before the block stays in the run */
             t->base = mend_layout_claim_part(heap, base, start, t->address - start);
@@ -89,8 +88,7 @@ static mend_result create_chunks(transaction *t)
     while (left_bytes > 0) {
         uint64_t size_bytes = mend_plan_next_chunk(t->plan, left_bytes);
         mend_chunk *chunk;
-        assert(size_bytes > 0);
-        assert(size_bytes <= left_bytes);
+        assert(size_bytes > 0 && size_bytes <= left_bytes);
         MEND_TRY(mend_step_create(t->heap, size_bytes, false, &chunk));
         enter(t, chunk, true);
         left_bytes -= size_bytes;
@@ -130,7 +128,6 @@ static mend_result choose_address(transaction *t, const mend_request *request)
 
 static mend_result map_chunks(transaction *t)
 {
-    uint64_t calls = 0;
     uint64_t address = t->address;
     assert(address != 0);
     for (size_t i = 0; i < t->count; i++) {
@@ -139,7 +136,7 @@ static mend_result map_chunks(transaction *t)
     }
     assert(address == t->address + t->total_bytes);
     return mend_driver_result(t->heap,
-                              mend_step_map_parts(t->heap, t->parts, t->count, &t->mapped, &calls));
+                              mend_step_map_parts(t->heap, t->parts, t->count, &t->mapped));
 }
 
 /* Undoes every step. Memory that the driver refuses to release stays usable: a chunk as free
@@ -148,8 +145,7 @@ static void undo(transaction *t)
 {
     mend_heap *heap = t->heap;
     size_t left = 0; /* the first part that the driver did not unmap */
-    uint64_t calls = 0;
-    (void)mend_driver_did(heap, mend_step_unmap_parts(heap, t->parts, t->mapped, &left, &calls));
+    (void)mend_driver_did(heap, mend_step_unmap_parts(heap, t->parts, t->mapped, &left));
     for (; left < t->mapped; left++) {
         const mend_cluster *part = &t->parts[left];
         mend_waits idle = {0};
@@ -235,8 +231,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
                      .zone = request->zone,
                      .space = request->pages != NULL ? &heap->range_space : &heap->space,
                      .total_bytes = plan->picked_bytes + plan->create_bytes};
-    assert(t.total_bytes > 0);
-    assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
+    assert(t.total_bytes > 0 && request->size_bytes % MEND_GRANULE_BYTES == 0);
     assert(t.total_bytes % heap->device.granularity_bytes == 0);
     t.reservations_before = heap->space.reservations_by_address.count;
     if (!reserve_nodes(&t)) {

@@ -67,22 +67,17 @@ mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *c
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 
 /* Both for parts, by address, with one call of access for neighbors. *mapped counts the mapped
- * ones, and *calls the calls. Returns the last result. A part without access is mapped. */
+ * ones. Returns the last result. A part without access is mapped. */
 mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                size_t *mapped, uint64_t *calls);
+                                size_t *mapped);
 
 /* Unmaps parts from *first on, neighbors by one call. *first is then the first remaining one. */
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                  size_t *first, uint64_t *calls);
+                                  size_t *first);
 
-/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted. Releases an unmapped one as if it had
- * not been created. If the driver refuses, it stays as free memory. */
+/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted. */
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_private,
                              mend_chunk **chunk);
-static inline void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
-{
-    (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
-}
 
 /* Takes a free chunk out of the layout, with its mapping, for a transaction. */
 void mend_step_claim(mend_heap *heap, mend_chunk *chunk);
@@ -261,8 +256,7 @@ void mend_retry_ends(mend_heap *heap);
 /* ---- trim.c ---------------------------------------------------------------------------------- */
 
 /* Releases idle empty chunks until at most `keep_bytes` are reserved. makes_room: only chunks from
- * whose memory others can be created, and none if others wait for memory of the pool. Errors as
- * mend_trim. */
+ * whose memory others can be created. Errors as mend_trim. */
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes);
 

@@ -16,7 +16,6 @@ void mend_retire(mend_heap *heap, const mend_retired *mapping)
     *retired = *mapping;
     mend_defer(&heap->chunks.deferred, &retired->deferred, MEND_DEFERRED_MAPPING, retired->address);
     heap->retire.bytes += mapping->size_bytes;
-    heap->retire.foreign_bytes += mapping->is_foreign ? mapping->size_bytes : 0;
 }
 
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
@@ -69,7 +68,6 @@ mend_retired *mend_retire_next(const mend_retired *retired)
 static void forget(mend_heap *heap, mend_retired *unmapped)
 {
     heap->retire.bytes -= unmapped->size_bytes;
-    heap->retire.foreign_bytes -= unmapped->is_foreign ? unmapped->size_bytes : 0;
     mend_defer(&heap->chunks.deferred, &unmapped->deferred, MEND_DEFERRED_NOTHING, 0);
     mend_slab_give(&heap->retire.nodes, unmapped);
 }
@@ -80,8 +78,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
                         uint64_t size_bytes)
 {
     mend_space *space = mend_heap_space_at(heap, first->address);
-    assert(size_bytes >= first->size_bytes);
-    assert(size_bytes <= heap->retire.bytes);
+    assert(size_bytes >= first->size_bytes && size_bytes <= heap->retire.bytes);
     if (!mend_space_reserve_nodes(space, 1)) {
         heap->retire.lacked_nodes = true;
         return;
@@ -174,7 +171,7 @@ void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count)
             mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claim.waits);
         } else if (parts[i].is_created && chunk->address == 0 &&
                    mend_retire_holds(heap, chunk->memory.handle) == NULL) {
-            mend_step_undo_create(heap, chunk);
+            (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
         }
         parts[i].chunk = NULL;
         parts[i].is_created = false;
@@ -199,9 +196,7 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
     const int zone = retired->zone;
     mend_waits waits = {0};
     mend_waits of_present = {0};
-    assert(retired->handle == chunk->memory.handle);
-    assert(mend_chunk_is_empty(chunk));
-    assert(present != 0);
+    assert(retired->handle == chunk->memory.handle && mend_chunk_is_empty(chunk) && present != 0);
     mend_layout_detach(heap, chunk, &waits);
     mend_waits_add_all(env, &of_present, &waits);
     mend_waits_add_all(env, &waits, &retired->waits);
@@ -212,12 +207,6 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
 }
 
 /* ---- retries --------------------------------------------------------------------------------- */
-
-/*
- * A call that reaches the driver begins with a retry (mend_enter). Work that became possible
- * meanwhile, after a wait or a free, is done by another. Refused work stays for the next retry.
- * Each search for memory also unmaps retired mappings.
- */
 
 static mend_result retry_one(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {

@@ -1,14 +1,12 @@
 /*
- * The frame of a transaction, and the steps of all (grow.c, exchange, sleep and wake). Its frame:
+ * The frame of a transaction, and the steps of all (grow.c, exchange, sleep and wake). The frame is
  * the driver scope, in which the context is current and the capture mode is set, the meaning of a
- * failed call, and the locks of the heap. `state` alone is for calls that free mapped memory
- * serves, both are to change mappings (layout/state.h has the data under each). While a thread
- * holds both to change something, the front cache is closed, and so empty. Its steps: memory is
- * claimed or created, and made usable at addresses. An undo unmaps, releases and restores it. A
- * chunk of live blocks is frozen meanwhile. And the part of the limit that the device has: a limit
- * may be the complete device, but contexts, other pools and other programs hold a part, which
- * changes. A pool that learnt it from the first refusal would have filled the device with large
- * chunks, partly used.
+ * failed call, and the locks of the heap. While a thread holds both to change something, the front
+ * cache is closed, and so empty. The steps claim or create memory, and make it usable at addresses.
+ * An undo unmaps, releases and restores it. A chunk of live blocks is frozen meanwhile. And the
+ * part of the limit that the device has: contexts, other pools and other programs hold a part of
+ * the device, which changes. A pool that learnt it from the first refusal would have filled the
+ * device with large chunks, partly used.
  */
 #include "map/map.h"
 
@@ -136,8 +134,7 @@ static mend_status allow_to(mend_heap *heap, uint64_t address, uint64_t size_byt
     const mend_driver *driver = heap->driver;
     mend_status status;
     int tries = 0;
-    assert(size_bytes > 0);
-    assert(device_count > 0);
+    assert(size_bytes > 0 && device_count > 0);
     do {
         status = driver->set_access(driver, address, size_bytes, devices, device_count,
                                     MEND_ACCESS_READ_WRITE);
@@ -163,14 +160,13 @@ static size_t end_of_stretch(const mend_cluster parts[], size_t first, size_t co
 }
 
 mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                size_t *mapped, uint64_t *calls)
+                                size_t *mapped)
 {
     mend_status status = MEND_DRIVER_OK;
     for (*mapped = 0; *mapped < count; ++*mapped) {
         const mend_cluster *part = &parts[*mapped];
         if (part->chunk->missing != MEND_MISSING_ACCESS) {
             status = mend_step_map(heap, part->address, part->chunk);
-            ++*calls;
         }
         if (status != MEND_DRIVER_OK) {
             return MEND_ANSWER(map, status);
@@ -180,18 +176,16 @@ mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
         uint64_t size_bytes;
         end = end_of_stretch(parts, first, count, &size_bytes);
         status = mend_step_allow(heap, parts[first].address, size_bytes);
-        ++*calls;
     }
     return MEND_ANSWER(set_access, status);
 }
 
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                  size_t *first, uint64_t *calls)
+                                  size_t *first)
 {
     while (*first < count) {
         uint64_t size_bytes;
         const size_t end = end_of_stretch(parts, *first, count, &size_bytes);
-        ++*calls;
         MEND_TRY_CALL(heap->driver->unmap(heap->driver, parts[*first].address, size_bytes));
         *first = end;
     }
@@ -287,9 +281,7 @@ mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk)
 {
     mend_chunks *chunks = &heap->chunks;
     mend_status status = MEND_DRIVER_OK;
-    assert(chunk->address != 0);
-    assert(chunk->is_frozen);
-    assert(chunk->missing != MEND_MISSING_NOTHING);
+    assert(chunk->address != 0 && chunk->is_frozen && chunk->missing != MEND_MISSING_NOTHING);
     if (chunk->missing == MEND_MISSING_MAPPING) {
         status = mend_step_map(heap, chunk->address, chunk);
         if (status != MEND_DRIVER_OK) {
@@ -365,12 +357,9 @@ void mend_effective_limit_begin_search(mend_heap *heap)
 
 /* ---- access ---------------------------------------------------------------------------------- */
 
-/*
- * Peer devices: the other devices that may access a pool's memory. cudaDeviceEnablePeerAccess does
- * not affect mapped memory. Each mapping names its devices, and work of any other device loses its
- * context. So a pool names its own device and, once the process has a pool on another device that
- * can reach the memory, that device too.
- */
+/* cudaDeviceEnablePeerAccess does not affect mapped memory. Each mapping names its devices, and
+ * work of any other device loses its context. So a pool names its own device and, once the process
+ * has a pool on another device that can reach the memory, that device too. */
 
 static bool includes(const mend_heap *heap, int device)
 {
@@ -381,22 +370,13 @@ static bool includes(const mend_heap *heap, int device)
     return is_there;
 }
 
-static void append(mend_heap *heap, int device)
-{
-    assert(device >= 0);
-    assert(heap->allowed.count < MEND_DEVICE_LIMIT + 1);
-    assert(!includes(heap, device));
-    heap->allowed.devices[heap->allowed.count++] = device;
-}
-
 void mend_map_init(mend_heap *heap)
 {
     mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
-    heap->allowed.count = 0;
-    append(heap, heap->config.device);
+    heap->allowed = (mend_allowed){.devices = {heap->config.device}, .count = 1};
     for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
         if ((heap->config.peers >> i & 1) != 0 && i != heap->config.device) {
-            append(heap, i);
+            heap->allowed.devices[heap->allowed.count++] = i;
         }
     }
 }
@@ -441,7 +421,7 @@ mend_result mend_access_add(mend_heap *heap, int device)
         result = result == MEND_OK ? allow(heap, import->at, import->bytes, device) : result;
     }
     if (result == MEND_OK) {
-        append(heap, device);
+        heap->allowed.devices[heap->allowed.count++] = device;
     }
     mend_driver_scope_close(heap, &scope);
     return result;

@@ -133,13 +133,13 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
 /* The part of a release that others get first. Asks the driver, and releases `state`. */
 static uint64_t wanted_by_others(mend_heap *heap)
 {
-    uint64_t wants_bytes = 0;
     mend_others *others = heap->config.others;
-    if (others != NULL) {
-        mend_mutex_unlock(&heap->state);
-        wants_bytes = others->ask(others).bytes;
-        mend_mutex_lock(&heap->state);
+    if (others == NULL) {
+        return 0;
     }
+    mend_mutex_unlock(&heap->state);
+    const uint64_t wants_bytes = others->ask(others).bytes;
+    mend_mutex_lock(&heap->state);
     return wants_bytes;
 }
 
@@ -231,36 +231,30 @@ mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], si
     return heap->unlocking.lost != MEND_DRIVER_OK ? result : MEND_OK;
 }
 
-/* Releases the chosen chunks. */
-static mend_result trim(mend_heap *heap, const choice *which, uint64_t *released_bytes)
+/* Releases the chosen chunks above `keep_bytes`. */
+static mend_result trim(mend_heap *heap, choice which, uint64_t keep_bytes,
+                        uint64_t *released_bytes)
 {
     uint64_t short_bytes;
-    const mend_result result = give(heap, choose_chunks(heap, which, &short_bytes), released_bytes);
+    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &which.may_unmap));
+    which.bytes =
+        heap->chunks.reserved_bytes - mend_min_u64(heap->chunks.reserved_bytes, keep_bytes);
+    const mend_result result =
+        give(heap, choose_chunks(heap, &which, &short_bytes), released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);
     return result;
 }
 
-/* So much is above. */
-static uint64_t bytes_above(const mend_heap *heap, uint64_t keep_bytes)
-{
-    return heap->chunks.reserved_bytes - mend_min_u64(heap->chunks.reserved_bytes, keep_bytes);
-}
-
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes)
 {
-    choice which = {.is_own = makes_room};
-    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &which.may_unmap));
-    which.bytes = bytes_above(heap, keep_bytes);
-    return trim(heap, &which, released_bytes);
+    return trim(heap, (choice){.is_own = makes_room}, keep_bytes, released_bytes);
 }
 
 mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_refused,
                                 mend_lack *lack)
 {
-    choice which = {.is_own = true};
-    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &which.may_unmap));
     mend_effective_limit_learn(heap);
     const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
@@ -276,8 +270,9 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool is_
     /* A driver that refuses although it reports enough may miss less than that. */
     const bool is_known = !is_refused || heap->shortage.device_free_bytes < create_bytes;
     if (bytes <= given_bytes || !is_known) {
-        which.bytes = bytes;
-        MEND_TRY(trim(heap, &which, &given_bytes));
+        const uint64_t keep_bytes =
+            heap->chunks.reserved_bytes - mend_min_u64(bytes, heap->chunks.reserved_bytes);
+        MEND_TRY(mend_trim_to(heap, keep_bytes, true, &given_bytes));
     }
     lack->limit_bytes -= mend_min_u64(lack->limit_bytes, given_bytes);
     lack->device_bytes = given_bytes > 0 && !is_known
@@ -299,11 +294,6 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
         at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
         any |= at->idle_since_ns <= until_ns;
     }
-    if (!any) {
-        return MEND_OK;
-    }
-    choice which = {.idle_until_ns = until_ns};
-    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &which.may_unmap));
-    which.bytes = bytes_above(heap, keep_bytes);
-    return trim(heap, &which, released_bytes);
+    return any ? trim(heap, (choice){.idle_until_ns = until_ns}, keep_bytes, released_bytes)
+               : MEND_OK;
 }

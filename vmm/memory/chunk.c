@@ -12,9 +12,8 @@ MEND_TREE_ORDER_BY_TWO(compare_deferred, mend_deferred, node, kind, at);
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties, mend_events *events)
 {
-    *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
-    chunks->sums_at = NULL;
-    chunks->events = events;
+    *chunks = (mend_chunks){
+        .driver = driver, .properties = *properties, .next_number = 1, .events = events};
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
@@ -25,7 +24,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
 
 void mend_chunks_clear(mend_chunks *chunks)
 {
-    assert(chunks->mapped.count <= chunks->all.count + chunks->away_count);
+    assert(chunks->mapped.count <= chunks->all.count + chunks->asleep_count);
     assert(chunks->empty.count <= chunks->all.count);
     mend_slab_clear(&chunks->slab);
 }
@@ -68,7 +67,6 @@ static void count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->asleep_bytes += sleeps ? size_bytes : 0;
     chunks->asleep_live_bytes += sleeps ? live_bytes : 0;
     chunks->away_live_in[chunk->zone] += sleeps ? live_bytes : 0;
-    chunks->away_count += lacks_memory ? (uint32_t)one : 0;
     chunks->away_in[chunk->zone] += is_mapped && lacks_memory ? size_bytes : 0;
     chunks->reserved_in[chunk->zone] += is_mapped && !lacks_memory ? one : 0;
     chunks->unmapped_bytes += !is_mapped && !lacks_memory ? size_bytes : 0;
@@ -83,8 +81,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_
 {
     mend_chunk_properties as = chunks->properties;
     mend_chunk_handle handle;
-    assert(size_bytes > 0);
-    assert(size_bytes % MEND_GRANULE_BYTES == 0);
+    assert(size_bytes > 0 && size_bytes % MEND_GRANULE_BYTES == 0);
     if (is_private) {
         as.share_types = MEND_SHARE_NONE;
     }
@@ -120,8 +117,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, bool is_
 
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_undone)
 {
-    assert(chunk->address == 0 && chunk->claim.address == 0);
-    assert(mend_chunk_is_empty(chunk));
+    assert(chunk->address == 0 && chunk->claim.address == 0 && mend_chunk_is_empty(chunk));
     assert(!mend_chunk_is_exported(chunk));
     MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
     chunks->reserved_bytes -= chunk->size_bytes;
@@ -139,9 +135,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk, bool is_u
 void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address == 0);
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
-    }
+    mend_chunk_leave_empty(chunks, chunk);
     mend_list_remove(&chunk->newly);
     count(chunks, chunk, false);
     chunks->frozen_count -= chunk->is_frozen;
@@ -156,8 +150,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 {
     assert((chunk->address == 0) != (address == 0));
     assert(chunk->live_bytes == 0 || chunk->is_frozen);
-    assert(chunk->pins == 0);
-    assert(address % MEND_GRANULE_BYTES == 0);
+    assert(chunk->pins == 0 && address % MEND_GRANULE_BYTES == 0);
     count(chunks, chunk, false);
     const uint64_t empty_bytes = mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
     *chunk->empty_sum -= empty_bytes;
@@ -257,30 +250,27 @@ static void note_deferred(mend_chunks *chunks, mend_chunk *chunk)
 
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(!chunk->is_frozen);
-    assert(chunk->pins == 0);
+    assert(!chunk->is_frozen && chunk->pins == 0);
     assert(chunk->address != 0 && chunk->claim.address == 0);
-    mend_chunk_hold(chunks, chunk);
+    mend_chunk_leave_empty(chunks, chunk);
     chunk->is_frozen = true;
     chunks->frozen_count++;
 }
 
 void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunk->is_frozen);
-    assert(chunk->missing == MEND_MISSING_NOTHING);
+    assert(chunk->is_frozen && chunk->missing == MEND_MISSING_NOTHING);
     assert(chunks->frozen_count > chunks->missing_count);
     chunk->is_frozen = false;
     chunks->frozen_count--;
-    mend_chunk_end_hold(chunks, chunk);
+    mend_chunk_enter_empty(chunks, chunk);
 }
 
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunk->address != 0);
-    assert(chunk->claim.address == 0);
+    assert(chunk->address != 0 && chunk->claim.address == 0);
     chunks->pinned_bytes += chunk->pins == 0 ? chunk->size_bytes : 0;
-    mend_chunk_hold(chunks, chunk);
+    mend_chunk_leave_empty(chunks, chunk);
     chunk->pins++;
 }
 
@@ -290,7 +280,7 @@ void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
     chunk->pins--;
     assert(chunk->pins > 0 || chunks->pinned_bytes >= chunk->size_bytes);
     chunks->pinned_bytes -= chunk->pins == 0 ? chunk->size_bytes : 0;
-    mend_chunk_end_hold(chunks, chunk);
+    mend_chunk_enter_empty(chunks, chunk);
 }
 
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)
@@ -340,11 +330,8 @@ void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *
     assert(chunk->missing == MEND_MISSING_MEMORY);
     assert(empty->claim.address == 0 && mend_chunk_is_empty(empty));
     assert(empty->size_bytes == chunk->size_bytes);
-    mend_chunk_leave_empty(chunks, empty);
-    count(chunks, empty, false);
     move_memory(chunks, chunk, empty);
-    mend_list_remove(&empty->newly);
-    mend_slab_give(&chunks->slab, empty);
+    mend_chunk_end(chunks, empty);
     count(chunks, chunk, false);
     chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: not deferred */
     count(chunks, chunk, true);
@@ -402,14 +389,13 @@ mend_chunk *mend_chunk_previous(const mend_chunk *chunk)
 
 mend_chunk *mend_chunk_below(const mend_chunks *chunks, uint64_t address)
 {
-    const uint64_t last = address - 1;
-    return CHUNK_OF(mend_tree_last_to(&chunks->mapped, &last, is_behind), by_address);
+    return CHUNK_OF(mend_tree_last_to(&chunks->mapped, &(uint64_t){address - 1}, is_behind),
+                    by_address);
 }
 
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
 {
-    mend_chunk *chunk =
-        CHUNK_OF(mend_tree_last_to(&chunks->mapped, &address, is_behind), by_address);
+    mend_chunk *chunk = mend_chunk_below(chunks, address + 1);
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
 }
 

@@ -129,7 +129,6 @@ typedef struct mend_claim {
     mend_waits waits;        /* after which it is idle */
 } mend_claim;
 
-/* The record of a chunk: see the top of this file. */
 /* The backup of a sleeping chunk, which a feature makes. */
 typedef struct mend_contents mend_contents;
 
@@ -139,7 +138,6 @@ typedef struct mend_chunk {
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
-    uint64_t holds;      /* why it is not in `empty`, beside live bytes: see mend_chunk_holds */
 
     mend_tree_node by_size; /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;        /* ... `newly_empty`, perhaps in use again. Else alone */
@@ -193,7 +191,6 @@ typedef struct mend_chunks {
     uint32_t frozen_count;              /* frozen chunks */
     uint32_t missing_count;             /* of these, without mapping or access, and not asleep */
     uint32_t asleep_count;              /* of frozen_count, asleep */
-    uint32_t away_count;                /* of these, without memory. Not in reserved_bytes */
     uint64_t unmapped_frozen_count;     /* frozen chunks without mapping, asleep or not */
     uint64_t unmapped_frozen_bytes;     /* bytes of those without mapping */
     uint64_t asleep_bytes;              /* bytes of sleeping chunks */
@@ -318,21 +315,15 @@ static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
     return chunk->missing != MEND_MISSING_MAPPING && chunk->missing != MEND_MISSING_MEMORY;
 }
 
-/* The right value of `holds`: the pins, and 1 while the chunk is frozen. */
-static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
-{
-    return chunk->pins + chunk->is_frozen;
-}
-
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
 {
-    return chunk->live_bytes == 0 && chunk->holds == 0;
+    return chunk->live_bytes == 0 && chunk->pins == 0 && !chunk->is_frozen;
 }
 
 /* Whether nothing but its pins keeps the chunk out of the set of empty ones. */
 static inline bool mend_chunk_is_kept_by_pins(const mend_chunk *chunk)
 {
-    return chunk->live_bytes == 0 && chunk->pins > 0 && chunk->holds == chunk->pins;
+    return chunk->live_bytes == 0 && chunk->pins > 0 && !chunk->is_frozen;
 }
 
 /* Bytes of all such chunks. */
@@ -348,10 +339,13 @@ static inline uint64_t mend_chunks_empty_bytes(const mend_chunks *chunks)
     return bytes;
 }
 
-/* Adds a chunk to the set of empty ones, and removes it, with its sum. */
+/* A chunk enters the set of empty ones with its sum, if it is empty, and leaves it, before it is no
+ * longer so. */
 static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(mend_chunk_is_empty(chunk));
+    if (!mend_chunk_is_empty(chunk)) {
+        return;
+    }
     if (mend_list_is_empty(&chunk->newly)) {
         mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
     }
@@ -360,6 +354,9 @@ static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk
 }
 static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
+    if (!mend_chunk_is_empty(chunk)) {
+        return;
+    }
     assert(*chunk->empty_sum >= chunk->size_bytes);
     *chunk->empty_sum -= chunk->size_bytes;
     if (mend_list_is_empty(&chunk->newly)) { /* otherwise nothing was noted */
@@ -369,37 +366,17 @@ static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk
     }
 }
 
-/* One more thing keeps a chunk out of the set of empty ones, and one less, which is gone already.
- */
-static inline void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
-{
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
-    }
-    chunk->holds++;
-}
-static inline void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
-{
-    chunk->holds--;
-    assert(chunk->holds == mend_chunk_holds(chunk));
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_enter_empty(chunks, chunk);
-    }
-}
-
 /* Bytes of a chunk become live, or are so no longer. Updates the set of empty chunks. */
 static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk, bool live,
                                           uint64_t size_bytes)
 {
-    assert(chunk->address != 0);
-    assert(size_bytes != 0);
-    assert(size_bytes % MEND_GRANULE_BYTES == 0);
-    if (live && mend_chunk_is_empty(chunk)) {
+    assert(chunk->address != 0 && size_bytes != 0 && size_bytes % MEND_GRANULE_BYTES == 0);
+    if (live) {
         mend_chunk_leave_empty(chunks, chunk);
     }
     chunk->live_bytes += live ? size_bytes : 0 - size_bytes;
     assert(chunk->live_bytes <= chunk->size_bytes);
-    if (!live && mend_chunk_is_empty(chunk)) {
+    if (!live) {
         mend_chunk_enter_empty(chunks, chunk);
     }
 }

@@ -1,9 +1,6 @@
 /*
  * Events, recorded only when the pool needs to know that memory is idle: behind the frees of a
  * stream, or behind all work of the context. And waits for the context.
- *
- * event_record runs without the `state` lock, because it blocks while the stream's queue is full.
- * Streams and frees may have changed afterwards.
  */
 #include "memory/waits.h"
 
@@ -44,8 +41,7 @@ mend_result mend_streams_take_event(mend_streams *streams, mend_context context,
 
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context)
 {
-    assert(event != NULL);
-    assert(streams->events_held > 0);
+    assert(event != NULL && streams->events_held > 0);
     if (is_used_again(streams, context)) {
         assert(streams->idle_event_count < streams->idle_event_capacity);
         streams->idle_events[streams->idle_event_count++] = event;
@@ -59,8 +55,7 @@ void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_conte
  * number is unused, the old one is open again. */
 static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t bytes)
 {
-    assert(state->recordings > 0);
-    assert(epoch < state->open_epoch);
+    assert(state->recordings > 0 && epoch < state->open_epoch);
     bool is_as_before = !state->open && state->open_epoch == epoch + 1 &&
                         state->passed_epoch < epoch && mend_stream_awaited_epoch(state) < epoch;
     state->open_epoch -= is_as_before ? 1 : 0;
@@ -73,9 +68,7 @@ static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t byte
  * or if a wait for the context covered it. */
 static void add_fence(mend_streams *streams, mend_stream_state *state, mend_fence fence)
 {
-    assert(state->recordings > 0);
-    assert(fence.epoch < state->open_epoch);
-    assert(fence.event != NULL);
+    assert(state->recordings > 0 && fence.epoch < state->open_epoch && fence.event != NULL);
     state->recordings--;
     bool is_covered =
         fence.epoch <= state->passed_epoch ||
@@ -109,8 +102,7 @@ void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, s
 
 void mend_streams_end_call(mend_streams *streams, uint32_t stream)
 {
-    assert(stream < streams->count);
-    assert(streams->items[stream].calls > 0);
+    assert(stream < streams->count && streams->items[stream].calls > 0);
     if (--streams->items[stream].calls == 0 && streams->call_waiters > 0) {
         mend_condition_wake_all(&streams->call_ended);
     }
@@ -131,9 +123,7 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
     const mend_stream handle = streams->items[recorder].handle;
     const mend_context context = streams->items[recorder].context;
     mend_stream_state *state = &streams->items[stream];
-    assert(state->open);
-    assert(streams->items[recorder].known);
-    assert(fence->event == NULL);
+    assert(state->open && streams->items[recorder].known && fence->event == NULL);
     if (!mend_streams_grow(&state->fences, &state->fence_capacity,
                            state->fence_count + state->recordings + 1, sizeof(mend_fence))) {
         return mend_no_host_memory("a stream's fences");
@@ -197,8 +187,7 @@ typedef struct fence_of_graph_pool {
 mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_pool,
                                           uint32_t recorder)
 {
-    assert(graph_pool != 0);
-    assert(recorder < streams->count);
+    assert(graph_pool != 0 && recorder < streams->count);
     assert(streams->items[recorder].graph_pool == 0);
     mend_reach reach = MEND_REACH_GONE;
     MEND_TRY(mend_streams_reach(streams, recorder, &reach));
@@ -207,14 +196,10 @@ mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_
         return mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
     }
     size_t count = 0; /* streams registered later do not belong to the graph pool */
-    MEND_SLOTS_EACH(i, streams, graph_pool) {
-        count++;
-    }
-    fence_of_graph_pool *made = calloc(count + 1, sizeof(*made));
+    fence_of_graph_pool *made = calloc(streams->count, sizeof(*made));
     if (made == NULL) {
         return mend_no_host_memory("a stream's fences");
     }
-    count = 0;
     MEND_SLOTS_EACH(i, streams, graph_pool) {
         made[count++].stream = i;
     }

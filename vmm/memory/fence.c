@@ -56,8 +56,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     if (mend_stamp_is_ready(streams, stamp, waiter)) {
         return MEND_OK;
     }
-    assert(mend_stamp_has_fence(streams, stamp));
-    assert(waiter != MEND_STREAM_UNKNOWN);
+    assert(mend_stamp_has_fence(streams, stamp) && waiter != MEND_STREAM_UNKNOWN);
     mend_stream_state *state = &streams->items[waiter];
     const mend_stream_state *freed_on = &streams->items[stamp.stream];
     if (!mend_streams_grow(&state->waited_epochs, &state->waited_capacity, streams->count,
@@ -183,8 +182,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
 
 void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock)
 {
-    assert(mend_mutex_is_held(lock));
-    assert(stream < streams->count);
+    assert(mend_mutex_is_held(lock) && stream < streams->count);
     streams->call_waiters++;
     while (streams->items[stream].calls > 0) {
         mend_condition_wait(&streams->call_ended, lock);
@@ -195,8 +193,7 @@ void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex
 
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
 {
-    assert(stream != MEND_STREAM_UNKNOWN);
-    assert(stream < streams->count);
+    assert(stream != MEND_STREAM_UNKNOWN && stream < streams->count);
     assert(streams->items[stream].graph_pool == 0);
     mend_reach reach = MEND_REACH_OPEN;
     MEND_TRY(mend_streams_close_named(streams, stream));

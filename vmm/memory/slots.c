@@ -14,8 +14,7 @@ enum { FIRST_CAPACITY = 8 };
 
 bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes)
 {
-    assert(count > 0);
-    assert(element_bytes > 0);
+    assert(count > 0 && element_bytes > 0);
     if (count <= *capacity) {
         return true;
     }
@@ -70,8 +69,7 @@ uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle)
 
 uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot)
 {
-    assert(slot != MEND_STREAM_UNKNOWN);
-    assert(streams->items[slot].known);
+    assert(slot != MEND_STREAM_UNKNOWN && streams->items[slot].known);
     const mend_stream_state *state = &streams->items[slot];
     return skip_others(streams, state->in[MEND_SLOTS_OF_HANDLE].next, state->handle, state->thread);
 }
@@ -95,8 +93,7 @@ static void leave_ring(mend_streams *streams, mend_slot_list ring, uint32_t slot
 
 static void enter(mend_streams *streams, mend_slot_list list, uint64_t key, uint32_t slot)
 {
-    assert(slot != MEND_STREAM_UNKNOWN);
-    assert(slot < streams->count);
+    assert(slot != MEND_STREAM_UNKNOWN && slot < streams->count);
     uint32_t *head = mend_slots_head(streams, list, key);
     streams->items[slot].in[list] = (mend_slot_link){.next = *head};
     if (*head != MEND_STREAM_UNKNOWN) {
@@ -246,9 +243,7 @@ static bool is_of_no_use(const mend_stream_state *state)
 static void keep(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
-    assert(!state->known);
-    assert(!state->is_free_slot);
-    assert(is_of_no_use(state));
+    assert(!state->known && !state->is_free_slot && is_of_no_use(state));
     free(state->waited_epochs);
     state->waited_epochs = NULL;
     state->waited_capacity = 0;
@@ -290,10 +285,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
         assert(streams->items[slot].is_free_slot);
         streams->first_free_slot = streams->items[slot].in[MEND_SLOTS_OF_PAIR].next;
     } else {
-        if (!grow(streams)) {
-            return mend_no_host_memory("a stream's slot");
-        }
-        mend_watch *watch = calloc(1, sizeof(*watch));
+        mend_watch *watch = grow(streams) ? calloc(1, sizeof(*watch)) : NULL;
         if (watch == NULL) {
             return mend_no_host_memory("a stream's slot");
         }
@@ -302,8 +294,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
         streams->items[slot] = (mend_stream_state){.open_epoch = 1, .watch = watch};
     }
     mend_stream_state *state = &streams->items[slot];
-    assert(is_of_no_use(state));
-    assert(!state->known);
+    assert(is_of_no_use(state) && !state->known);
     state->is_free_slot = false;
     state->handle = mend_slots_handle(handle);
     state->thread = thread_of(state->handle);
@@ -336,8 +327,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
 
 void mend_slots_lose(mend_streams *streams, uint32_t slot)
 {
-    assert(slot != MEND_STREAM_UNKNOWN);
-    assert(slot < streams->count);
+    assert(slot != MEND_STREAM_UNKNOWN && slot < streams->count);
     mend_stream_state *state = &streams->items[slot];
     if (state->known) {
         leave(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);

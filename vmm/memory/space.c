@@ -19,8 +19,7 @@ MEND_TREE_ORDER(compare_reservations, mend_reservation, by_address, address);
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
                      uint64_t address_reservation_bytes, uint64_t growth_bytes)
 {
-    assert(mend_is_power_of_two(page_bytes));
-    assert(address_reservation_bytes > 0);
+    assert(mend_is_power_of_two(page_bytes) && address_reservation_bytes > 0);
     *space = (mend_space){.driver = driver,
                           .page_bytes = page_bytes,
                           .address_reservation_bytes =
@@ -86,8 +85,7 @@ uint64_t mend_space_free_from(const mend_space *space, uint64_t address)
 static void add_gap(mend_space *space, mend_reservation *reservation, uint64_t address,
                     uint64_t size_bytes)
 {
-    assert(size_bytes > 0);
-    assert(address >= reservation->address);
+    assert(size_bytes > 0 && address >= reservation->address);
     assert(address - reservation->address + size_bytes <=
            reservation->size_bytes - space->page_bytes);
     mend_gap *gap = mend_slab_take(&space->gap_slab);
@@ -118,9 +116,7 @@ static void set_gap(mend_space *space, mend_gap *gap, uint64_t address, uint64_t
 void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes)
 {
     mend_gap *gap = gap_before(space, address);
-    assert((address | size_bytes) % space->page_bytes == 0);
-    assert(size_bytes > 0);
-    assert(gap != NULL);
+    assert((address | size_bytes) % space->page_bytes == 0 && size_bytes > 0 && gap != NULL);
     assert(address - gap->address + size_bytes <= gap->size_bytes);
     mend_reservation *reservation = gap->reservation;
     uint64_t end = gap->address + gap->size_bytes;
@@ -160,8 +156,7 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
     mend_reservation *reservation = reservation_of(space, address);
     assert((address | size_bytes) % space->page_bytes == 0);
     assert(address - reservation->address < reservation->size_bytes);
-    assert(reservation->taken_bytes >= size_bytes);
-    assert(space->taken_bytes >= size_bytes);
+    assert(reservation->taken_bytes >= size_bytes && space->taken_bytes >= size_bytes);
     reservation->taken_bytes -= size_bytes;
     space->taken_bytes -= size_bytes;
     mend_gap *before = gap_before(space, address);
@@ -189,8 +184,7 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
 static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
                            uint64_t alignment_bytes)
 {
-    assert(size_bytes % space->page_bytes == 0);
-    assert(size_bytes > space->page_bytes);
+    assert(size_bytes % space->page_bytes == 0 && size_bytes > space->page_bytes);
     uint64_t address;
     mend_status status =
         space->driver->reserve(space->driver, size_bytes, alignment_bytes, 0, &address);
@@ -288,8 +282,7 @@ static mend_status reserve_fewer(mend_space *space, const place *p)
 mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
                              uint64_t alignment_bytes, uint64_t *address)
 {
-    assert(size_bytes > 0);
-    assert(size_bytes % space->page_bytes == 0);
+    assert(size_bytes > 0 && size_bytes % space->page_bytes == 0);
     assert(alignment_bytes == 0 || mend_is_power_of_two(alignment_bytes));
     const place p = {zone, size_bytes, mend_max_u64(alignment_bytes, space->page_bytes)};
     /* The driver may have refused ask_bytes, with no addresses freed since. */

@@ -15,8 +15,7 @@
 
 static bool is_open(const mend_streams *streams, int device)
 {
-    assert(device >= 0);
-    assert(device < MEND_DEVICE_LIMIT);
+    assert(device >= 0 && device < MEND_DEVICE_LIMIT);
     return streams->contexts[device + 1] != NULL;
 }
 
@@ -34,13 +33,15 @@ void mend_foreign_leave(const mend_streams *streams, mend_context context)
     }
 }
 
-static mend_status hold(mend_streams *streams, int device, const mend_stream_info *info,
+static mend_answer hold(mend_streams *streams, int device, const mend_stream_info *info,
                         bool *is_admitted)
 {
     const mend_driver *driver = streams->driver;
     assert(!is_open(streams, device));
     mend_device_info opened = {0};
-    MEND_TRY_CALL(driver->device_open(driver, device, &opened));
+    const mend_answer answer =
+        MEND_ANSWER(device_open, driver->device_open(driver, device, &opened));
+    MEND_TRY_ANSWER(answer);
     /* The driver does not report the home of a green context before its device is open. */
     *is_admitted = info->home == NULL || info->home == opened.context;
     if (*is_admitted) {
@@ -49,16 +50,16 @@ static mend_status hold(mend_streams *streams, int device, const mend_stream_inf
     } else {
         driver->device_close(driver, device);
     }
-    return MEND_DRIVER_OK;
+    return answer;
 }
 
 /* Decides whether the pool serves an identified stream: of the pool's context, of another device's
- * primary context (which stays open), or of green contexts of these. If the result is not OK, *call
- * is the refused driver call, and nothing changed. */
-static mend_status admit(mend_streams *streams, const mend_stream_info *info, bool *is_admitted,
-                         mend_driver_call *call)
+ * primary context (which stays open), or of green contexts of these. If the answer is not OK,
+ * nothing changed. */
+static mend_answer admit(mend_streams *streams, const mend_stream_info *info, bool *is_admitted)
 {
     const mend_driver *driver = streams->driver;
+    mend_answer answer = MEND_ANSWER(context_device, MEND_DRIVER_OK);
     int own = 0;
     int device = 0;
     *is_admitted = false;
@@ -66,22 +67,17 @@ static mend_status admit(mend_streams *streams, const mend_stream_info *info, bo
         *is_admitted = streams->contexts[i] == info->home;
     }
     if (*is_admitted) {
-        return MEND_DRIVER_OK;
+        return answer;
     }
-    *call = MEND_CALL_context_device;
-    MEND_TRY_CALL(driver->context_device(driver, &own)); /* of the current context: the pool's */
-    const mend_answer entered = mend_foreign_enter(streams, info->context);
-    *call = entered.call;
-    MEND_TRY_CALL(entered.status);
-    const mend_status status = driver->context_device(driver, &device);
+    answer.status = driver->context_device(driver, &own); /* of the current context: the pool's */
+    MEND_TRY_ANSWER(answer);
+    MEND_TRY_ANSWER(mend_foreign_enter(streams, info->context));
+    answer.status = driver->context_device(driver, &device);
     mend_foreign_leave(streams, info->context);
-    *call = MEND_CALL_context_device;
-    if (status != MEND_DRIVER_OK || device == own || device < 0 || device >= MEND_DEVICE_LIMIT ||
-        is_open(streams, device)) {
-        return status;
-    }
-    *call = MEND_CALL_device_open;
-    return hold(streams, device, info, is_admitted);
+    const bool is_other = device != own && device >= 0 && device < MEND_DEVICE_LIMIT;
+    return answer.status == MEND_DRIVER_OK && is_other && !is_open(streams, device)
+               ? hold(streams, device, info, is_admitted)
+               : answer;
 }
 
 mend_status mend_foreign_admit_device(mend_streams *streams, int device)
@@ -89,7 +85,7 @@ mend_status mend_foreign_admit_device(mend_streams *streams, int device)
     const mend_stream_info unknown = {0};
     bool is_admitted = false;
     return is_open(streams, device) ? MEND_DRIVER_OK
-                                    : hold(streams, device, &unknown, &is_admitted);
+                                    : hold(streams, device, &unknown, &is_admitted).status;
 }
 
 /* ---- all streams ----------------------------------------------------------------------------- */
@@ -237,11 +233,10 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
                             (void *)handle);
     }
     bool is_admitted = true;
-    mend_driver_call refused = MEND_CALL_stream_get_info;
     if (info->id != 0) { /* otherwise the identity is unknown until the capture ends */
-        status = admit(streams, info, &is_admitted, &refused);
+        const mend_answer answer = admit(streams, info, &is_admitted);
+        MEND_TRY(mend_streams_driver_result(streams, answer.call, answer.status));
     }
-    MEND_TRY(mend_streams_driver_result(streams, refused, status));
     return is_admitted ? MEND_OK
                        : mend_failure(MEND_ERROR_UNKNOWN_STREAM,
                                       "the stream %p belongs to another context than its device's "
@@ -289,19 +284,20 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
         return MEND_OK;
     }
     mend_stream_info info = {0};
-    mend_driver_call call = MEND_CALL_stream_get_info;
-    mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
-    bool is_same = status == MEND_DRIVER_OK && (info.id == 0 || state->id == info.id);
-    if (status == MEND_DRIVER_INVALID_HANDLE) {
-        status = MEND_DRIVER_OK;
-    } else if (status == MEND_DRIVER_OK && info.id != 0 && state->id == 0 && !streams->verify) {
-        status = admit(streams, &info, &is_same, &call);
+    mend_answer answer = MEND_ANSWER(
+        stream_get_info, streams->driver->stream_get_info(streams->driver, state->handle, &info));
+    const bool is_known = answer.status == MEND_DRIVER_OK;
+    bool is_same = is_known && (info.id == 0 || state->id == info.id);
+    if (answer.status == MEND_DRIVER_INVALID_HANDLE) {
+        answer.status = MEND_DRIVER_OK;
+    } else if (is_known && info.id != 0 && state->id == 0 && !streams->verify) {
+        answer = admit(streams, &info, &is_same);
         if (is_same) { /* the driver identifies it from now on */
             state->id = info.id;
             state->context = info.context;
         }
     }
-    MEND_TRY(mend_streams_driver_result(streams, call, status));
+    MEND_TRY(mend_streams_driver_result(streams, answer.call, answer.status));
     if (!is_same) {
         *reach = MEND_REACH_GONE;
     } else {
@@ -361,8 +357,7 @@ void mend_streams_leave_graph_pools(mend_streams *streams, mend_stream handle, u
 
 void mend_streams_end_graph_pool(mend_streams *streams, uint32_t graph_pool, uint64_t capture)
 {
-    assert(graph_pool != 0);
-    assert(capture != 0);
+    assert(graph_pool != 0 && capture != 0);
     streams->passes++;
     MEND_SLOTS_EACH_IN(i, streams, MEND_SLOTS_CAPTURED) {
         if (streams->items[i].seen_capture == capture) {

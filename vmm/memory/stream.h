@@ -288,9 +288,7 @@ static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stre
                                             uint64_t size_bytes)
 {
     mend_stream_state *state = &streams->items[stream];
-    assert(stream < streams->count);
-    assert(!state->has_ended);
-    assert(!state->is_free_slot);
+    assert(stream < streams->count && !state->has_ended && !state->is_free_slot);
     assert(state->open_epoch > state->passed_epoch);
     if (!state->is_unpassed) {
         mend_slots_enter_unpassed(streams, stream);

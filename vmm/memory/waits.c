@@ -3,8 +3,7 @@
 
 void mend_waits_add_other(mend_wait_env env, mend_waits *waits, mend_stamp stamp)
 {
-    assert(waits->first.epoch != 0);
-    assert(stamp.epoch != 0);
+    assert(waits->first.epoch != 0 && stamp.epoch != 0);
     for (mend_wait *at = &waits->all; at != NULL; at = at->next) {
         if (at->stamp.stream == stamp.stream) {
             mend_raise_u64(&at->stamp.epoch, stamp.epoch);
@@ -40,8 +39,7 @@ void mend_waits_end_uses(mend_wait_env env, mend_waits *waits, uint32_t freed_on
 
 bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits)
 {
-    assert(waits->others != NULL);
-    assert(waits->first.epoch != 0);
+    assert(waits->others != NULL && waits->first.epoch != 0);
     for (mend_wait **link = &waits->others; *link != NULL;) {
         mend_wait *node = *link;
         if (mend_stamp_has_passed(env.streams, node->stamp)) {

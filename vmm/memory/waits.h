@@ -223,8 +223,8 @@ void mend_streams_end_call(mend_streams *streams, uint32_t stream);
 /* All calls below need the `grow` lock too, unless their comment says otherwise, and release
  * `state` meanwhile. */
 
-/* Waits for all work of the pool's context and of the others. Releases `state` meanwhile. *waits:
- * number of contexts waited for, also if a later one fails. */
+/* Waits for all work of the pool's context and of the others. *waits: number of contexts waited
+ * for, also if a later one fails. */
 mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits);
 
 /* Counts waits of the host, with an event for each. Calls no driver. */

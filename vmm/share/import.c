@@ -168,7 +168,6 @@ static void retire_first(mend_heap *heap, const mend_imported *import, size_t co
         const uint64_t size_bytes = import->chunks[i].size_bytes;
         mend_retire(heap, &(const mend_retired){.address = address,
                                                 .size_bytes = size_bytes,
-                                                .is_foreign = true,
                                                 .zone = MEND_ZONE_LARGE,
                                                 .waits = {.first = stamp}});
         address += size_bytes;

@@ -195,7 +195,6 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     const mend_cluster *sleepers = s->selection.sleepers;
     const size_t count = s->selection.count;
     size_t unmapped = 0;
-    uint64_t calls = 0;
     mend_layout_promise nodes = mend_freeze_nodes(heap, count, s->selection.spans);
     nodes.waits = mend_layout_nodes_for(heap, 1).waits;
     for (size_t i = 0; i < count; i++) { /* before anything changes, so they are known */
@@ -210,7 +209,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     }
     mend_result result = mend_keep_copy(heap, sleepers, count, true, s->options->directory);
     if (result == MEND_OK) {
-        mend_status status = mend_step_unmap_parts(heap, sleepers, count, &unmapped, &calls);
+        mend_status status = mend_step_unmap_parts(heap, sleepers, count, &unmapped);
         result = mend_driver_result(heap, MEND_ANSWER(unmap, status));
     }
     if (result == MEND_OK) {

@@ -172,10 +172,8 @@ static void undo(waking *w)
 {
     mend_heap *heap = w->heap;
     size_t unmapped = 0;
-    uint64_t calls = 0;
     if (mend_retire_copies_have_ended(heap)) {
-        (void)mend_driver_did(
-            heap, mend_step_unmap_parts(heap, w->sleepers, w->mapped, &unmapped, &calls));
+        (void)mend_driver_did(heap, mend_step_unmap_parts(heap, w->sleepers, w->mapped, &unmapped));
     }
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk *chunk = w->sleepers[i].chunk;
@@ -186,7 +184,7 @@ static void undo(waking *w)
         } else if (!is_mapped && chunk->missing != MEND_MISSING_MEMORY) {
             mend_chunk *memory = mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept);
             if (w->sleepers[i].is_created) {
-                mend_step_undo_create(heap, memory);
+                (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, memory, true));
             }
         }
     }
@@ -210,11 +208,10 @@ static mend_result perform(waking *w, mend_wake_report *report)
         !mend_layout_promise_these(heap, &nodes)) {
         return mend_no_host_memory("a wake");
     }
-    uint64_t calls = 0;
     mend_result result = take_memory(w);
     if (result == MEND_OK) {
-        result = mend_driver_result(
-            heap, mend_step_map_parts(heap, w->sleepers, w->count, &w->mapped, &calls));
+        result =
+            mend_driver_result(heap, mend_step_map_parts(heap, w->sleepers, w->count, &w->mapped));
     }
     if (result == MEND_OK) {
         result = mend_keep_copy(heap, w->sleepers, w->count, false, NULL);
