@@ -183,6 +183,7 @@ void hooks_close(hooks_rig *rig)
     mend_sim_advance(rig->sim, UINT64_C(1) << 40);
     EXPECT_RESULT(MEND_OK, rig->f->mend_set_allocator(MEND_ALL_DEVICES, NULL));
     if (hooks_device_is_well(rig)) {
+        EXPECT_RESULT(MEND_OK, rig->f->mend_torch_set_fraction(0, 1));
         check_and_destroy(rig, 0);
         check_and_destroy(rig, 1);
         check_device(rig);

@@ -100,8 +100,8 @@ typedef struct hooks_rig {
  * real bytes. */
 bool hooks_open(hooks_rig *rig, uint64_t memory_bytes);
 
-/* Lets all work end. Puts Mend's own allocators back and destroys the default pools, of which
- * nothing may be left, unless a mistake was made on the device. */
+/* Lets all work end. Puts Mend's own allocators and the whole fraction back, and destroys the
+ * default pools, of which nothing may be left, unless a mistake was made on the device. */
 void hooks_close(hooks_rig *rig);
 
 /* A test over a machine with so much memory, which is closed behind it. */

@@ -34,7 +34,6 @@ HOOKS_TEST(torch_figures, a_fraction_is_a_limit_in_bytes, 3 * MIB)
         EXPECT_U64_EQ(3 * MIB / 4, hooks_stats(rig).limit_bytes);
     }
     HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_set_fraction(99, 0.5));
-    HOOKS_OK(mend_torch_set_fraction(0, 1));
 }
 
 HOOKS_TEST(torch_figures, the_largest_request_counts_what_work_in_flight_gives_back, MIB)
@@ -106,7 +105,6 @@ HOOKS_TEST(torch_figures, out_of_memory_is_said_as_pytorch_says_it, 3 * MIB)
     rig->f->mend_torch_write_out_of_memory(text, 10, 0, 3 * MIB);
     EXPECT_STR_EQ("CUDA out ", text);
     EXPECT_TRUE(text[10] == '#');
-    HOOKS_OK(mend_torch_set_fraction(0, 1));
     rig->f->mend_torch_free(kept, MIB, 0, rig->streams[0]);
 }
 
@@ -174,7 +172,6 @@ HOOKS_TEST(torch_fraction, mend_makes_room_and_waits_for_it, 4 * MIB)
     EXPECT_U64_EQ(0, allowed_of(rig).foreign_bytes);
     rig->f->mend_torch_free(other, 768 * KIB, 0, rig->streams[0]);
     rig->f->mend_torch_free(kept, MIB, 0, rig->streams[0]);
-    HOOKS_OK(mend_torch_set_fraction(0, 1));
 }
 
 HOOKS_TEST(torch_fraction, a_limit_set_by_other_means_is_left_as_it_is, 4 * MIB)
@@ -188,7 +185,6 @@ HOOKS_TEST(torch_fraction, a_limit_set_by_other_means_is_left_as_it_is, 4 * MIB)
     EXPECT_TRUE(allowed_of(rig).fraction == 0.25);
     rig->f->mend_torch_foreign_remove(0, 3 * MIB);
     EXPECT_U64_EQ(MIB, hooks_stats(rig).limit_bytes);
-    HOOKS_OK(mend_torch_set_fraction(0, 1));
 }
 
 /* The default pool was destroyed, and the next one cannot be made. */
@@ -205,7 +201,6 @@ HOOKS_TEST(torch_fraction, foreign_memory_ends_while_there_is_no_pool, 4 * MIB)
     mend_sim_clear_faults(rig->sim);
     HOOKS_OK(mend_torch_set_fraction(0, 0.5));
     EXPECT_U64_EQ(2 * MIB, hooks_stats(rig).limit_bytes);
-    HOOKS_OK(mend_torch_set_fraction(0, 1));
 }
 
 HOOKS_TEST(torch_fraction, out_of_memory_names_foreign_memory, 4 * MIB)
@@ -219,7 +214,6 @@ HOOKS_TEST(torch_fraction, out_of_memory_names_foreign_memory, 4 * MIB)
                        " Raise the memory fraction (set_per_process_memory_fraction) from 0.5 "
                        "to 0.626") != NULL);
     rig->f->mend_torch_foreign_remove(0, 512 * KIB);
-    HOOKS_OK(mend_torch_set_fraction(0, 1));
 }
 
 /* ---- sizes that settings round up -------------------------------------------------------------

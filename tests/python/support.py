@@ -1,7 +1,6 @@
 """Shared parts of the tests of the Python package: paths, and programs in processes of their own,
 for settings of a whole process."""
 
-import gc
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import unittest
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).with_name("real")))
-from programs import FolderTest, add_entry_point, finished  # noqa: E402,F401
+from programs import FolderTest, SimulatedTest, add_entry_point, finished  # noqa: E402,F401
 
 TREE = Path(os.environ["MEND_TEST_TREE"])
 FAKES = Path(os.environ["MEND_TEST_FAKES"])
@@ -88,26 +87,3 @@ class ProgramTest(unittest.TestCase):
     def without_expected(self, errors):
         """Standard error without the usual lines of such programs."""
         return errors
-
-
-class SimulatedTest(unittest.TestCase):
-    """Tests in this process, each on a simulated device of its own that must find no fault."""
-
-    has_bytes = False
-    memory_bytes = GIB
-
-    def setUp(self):
-        import libmend
-
-        self.device = libmend.simulate(self.memory_bytes, has_bytes=self.has_bytes)
-        self.unraisable = []
-        self.addCleanup(setattr, sys, "unraisablehook", sys.unraisablehook)
-        sys.unraisablehook = self.unraisable.append
-
-    def tearDown(self):
-        gc.collect()
-        self.assertEqual(self.unraisable, [], "a destructor failed")
-        violation = self.device.first_violation
-        errors = self.device.ledger()["content_errors"]
-        self.device.close()
-        self.assertEqual((violation, errors), ("", 0))

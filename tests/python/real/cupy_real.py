@@ -6,7 +6,7 @@ import cupy
 import libmend
 import libmend.cupy
 from cupy.cuda import memory
-from simulated import SimulatedTest
+from programs import SimulatedTest
 
 
 class Real(SimulatedTest):

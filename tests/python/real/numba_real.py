@@ -9,7 +9,7 @@ os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "libmend.numba"
 
 from numba import cuda  # noqa: E402
 from numba.cuda.cudadrv import driver  # noqa: E402
-from simulated import SimulatedTest  # noqa: E402
+from programs import SimulatedTest  # noqa: E402
 
 
 class Context:

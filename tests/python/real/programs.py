@@ -1,5 +1,6 @@
 """Programs that tests run under PyTorch, each in a process of its own, over the stub."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -82,6 +83,29 @@ class FolderTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name).resolve()
+
+
+class SimulatedTest(unittest.TestCase):
+    """Tests in this process, each on a simulated device of its own that must find no fault."""
+
+    has_bytes = False
+    memory_bytes = 1 << 30
+
+    def setUp(self):
+        import libmend
+
+        self.device = libmend.simulate(self.memory_bytes, has_bytes=self.has_bytes)
+        self.unraisable = []
+        self.addCleanup(setattr, sys, "unraisablehook", sys.unraisablehook)
+        sys.unraisablehook = self.unraisable.append
+
+    def tearDown(self):
+        gc.collect()
+        self.assertEqual(self.unraisable, [], "a destructor failed")
+        violation = self.device.first_violation
+        errors = self.device.ledger()["content_errors"]
+        self.device.close()
+        self.assertEqual((violation, errors), ("", 0))
 
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"

@@ -6,8 +6,8 @@ import headers
 import libmend
 import libmend.rmm
 import rmm
+from programs import SimulatedTest
 from rmm.pylibrmm.stream import Stream
-from simulated import SimulatedTest
 
 
 class ForeignStream:
