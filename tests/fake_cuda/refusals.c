@@ -9,7 +9,7 @@
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
 #include "lab/driver/kernels.h"
-#include "tests/support/test.h"
+#include "tests/fake_cuda/found.h"
 
 static mend_status refusal;
 
@@ -51,136 +51,129 @@ static bool is_answer(mend_status status)
 }
 
 /* In an open device's context: memory of the driver's own, a kernel, an event, a query. */
-static void use(const mend_driver *driver)
+static void use(void)
 {
     static _Alignas(4096) char pages[4096];
     mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 10};
     mend_capture_mode mode = MEND_CAPTURE_MODE_GLOBAL;
-    mend_stream_info info;
+    mend_stream_info stream;
     mend_event event = NULL;
     uint64_t address[2] = {0};
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    mend_status made[2] = {driver->plain_alloc(driver, 512, &address[0]),
-                           driver->async_alloc(driver, 512, NULL, &address[1])};
+    mend_status made[2] = {cuda->plain_alloc(cuda, 512, &address[0]),
+                           cuda->async_alloc(cuda, 512, NULL, &address[1])};
     for (int i = 0; i < 2; i++) {
         EXPECT_TRUE(is_answer(made[i]));
         EXPECT_TRUE((address[i] != 0) == (made[i] == MEND_DRIVER_OK));
     }
     void *pinned = NULL;
-    mend_status kept = driver->host_alloc(driver, 512, &pinned);
+    mend_status kept = cuda->host_alloc(cuda, 512, &pinned);
     EXPECT_TRUE(is_answer(kept));
     EXPECT_TRUE((pinned != NULL) == (kept == MEND_DRIVER_OK));
     if (kept == MEND_DRIVER_OK) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->host_free(driver, pinned));
+        EXPECT_OK(cuda->host_free(cuda, pinned));
     }
-    kept = driver->host_register(driver, pages, sizeof(pages));
+    kept = cuda->host_register(cuda, pages, sizeof(pages));
     EXPECT_TRUE(is_answer(kept));
     if (kept == MEND_DRIVER_OK) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->host_unregister(driver, pages));
+        EXPECT_OK(cuda->host_unregister(cuda, pages));
     }
-    EXPECT_TRUE(is_answer(driver->launch(driver, NULL, &spin)));
-    EXPECT_TRUE(is_answer(driver->memory_info(driver, &free_bytes, &total_bytes)));
-    EXPECT_TRUE(is_answer(driver->stream_get_info(driver, NULL, &info)));
-    EXPECT_TRUE(is_answer(driver->exchange_capture_mode(driver, &mode)));
+    EXPECT_TRUE(is_answer(cuda->launch(cuda, NULL, &spin)));
+    EXPECT_TRUE(is_answer(cuda->memory_info(cuda, &free_bytes, &total_bytes)));
+    EXPECT_TRUE(is_answer(cuda->stream_get_info(cuda, NULL, &stream)));
+    EXPECT_TRUE(is_answer(cuda->exchange_capture_mode(cuda, &mode)));
     EXPECT_INT_EQ(MEND_CAPTURE_MODE_GLOBAL, mode);
-    mend_status status = driver->event_create(driver, &event);
+    mend_status status = cuda->event_create(cuda, &event);
     EXPECT_TRUE(is_answer(status));
     if (status == MEND_DRIVER_OK) {
-        EXPECT_TRUE(is_answer(driver->event_record(driver, event, NULL)));
-        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->event_destroy(driver, event));
+        EXPECT_TRUE(is_answer(cuda->event_record(cuda, event, NULL)));
+        EXPECT_OK(cuda->event_destroy(cuda, event));
     }
-    EXPECT_TRUE(is_answer(driver->context_synchronize(driver)));
+    EXPECT_TRUE(is_answer(cuda->context_synchronize(cuda)));
     if (made[0] == MEND_DRIVER_OK) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->plain_free(driver, address[0]));
+        EXPECT_OK(cuda->plain_free(cuda, address[0]));
     }
     if (made[1] == MEND_DRIVER_OK) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->async_free(driver, address[1], NULL));
+        EXPECT_OK(cuda->async_free(cuda, address[1], NULL));
     }
 }
 
-static bool open(const mend_driver *driver, mend_device_info *info)
+static bool opens(void)
 {
-    memset(info, 0x5a, sizeof(*info));
-    mend_status status = driver->device_open(driver, 0, info);
+    memset(&info, 0x5a, sizeof(info));
+    mend_status status = cuda->device_open(cuda, 0, &info);
     EXPECT_TRUE(is_answer(status));
     if (status != MEND_DRIVER_OK) {
-        EXPECT_INT_EQ(0x5a, info->name[0]); /* untouched */
+        EXPECT_INT_EQ(0x5a, info.name[0]); /* untouched */
     }
     return status == MEND_DRIVER_OK;
 }
 
 /* Opens and uses a device with the functions as `functions`, in a context that they work in. */
-static void run(const mend_driver *driver, const mend_cu_functions *functions)
+static void run(const mend_cu_functions *functions)
 {
-    mend_cuda *cuda = mend_cuda_of(driver);
-    mend_cu_functions all = cuda->functions;
-    mend_device_info info;
-    mend_device_info opened;
+    mend_cuda *state = mend_cuda_of(cuda);
+    mend_cu_functions all = state->functions;
     int count = 0;
-    cuda->functions = *functions;
-    EXPECT_TRUE(is_answer(driver->device_count(driver, &count)));
-    EXPECT_TRUE(driver->status_name(driver, MEND_DRIVER_NOT_READY)[0] != 0);
-    bool is_open = open(driver, &opened);
-    cuda->functions = all;
+    state->functions = *functions;
+    EXPECT_TRUE(is_answer(cuda->device_count(cuda, &count)));
+    EXPECT_TRUE(cuda->status_name(cuda, MEND_DRIVER_NOT_READY)[0] != 0);
+    bool is_open = opens();
+    state->functions = all;
     if (is_open) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+        EXPECT_OK(cuda->device_close(cuda, 0));
     }
-    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+    ASSERT_OK(cuda->device_open(cuda, 0, &info));
     EXPECT_STR_EQ("fake device 0", info.name);
     EXPECT_TRUE(info.virtual_memory);
-    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
-    cuda->functions = *functions;
-    use(driver);
-    cuda->functions = all;
-    use(driver);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    ASSERT_OK(cuda->context_push(cuda, info.context));
+    state->functions = *functions;
+    use();
+    state->functions = all;
+    use();
+    EXPECT_OK(cuda->context_pop(cuda));
+    EXPECT_OK(cuda->device_close(cuda, 0));
 }
 
-MEND_TEST(fake_cuda_refusals, any_function_may_refuse_for_any_reason)
+FAKE_TEST(any_function_may_refuse_for_any_reason)
 {
     static const mend_status reasons[] = {MEND_DRIVER_OUT_OF_MEMORY,   MEND_DRIVER_NOT_SUPPORTED,
                                           MEND_DRIVER_ILLEGAL_ADDRESS, MEND_DRIVER_LAUNCH_FAILED,
                                           MEND_DRIVER_DEINITIALIZED,   MEND_DRIVER_NOT_READY};
-    const mend_driver *driver = NULL;
-    ASSERT_RESULT(MEND_OK, mend_cuda_driver_with_kernels(&driver));
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         refusal = reasons[i];
 #define X(name, version, suffix, parameters)                                                       \
     if (!gives_back(#name)) {                                                                      \
-        mend_cu_functions functions = *mend_cuda_functions(driver);                                \
+        mend_cu_functions functions = *mend_cuda_functions(cuda);                                  \
         functions.name = refuse_##name;                                                            \
-        run(driver, &functions);                                                                   \
+        run(&functions);                                                                           \
     }
         MEND_CU_FUNCTIONS(X)
 #undef X
     }
 }
 
-MEND_TEST(fake_cuda_refusals, bad_arguments_are_refused_before_the_driver_sees_them)
+FAKE_TEST(bad_arguments_are_refused_before_the_driver_sees_them)
 {
-    const mend_driver *driver = NULL;
-    mend_device_info info;
-    ASSERT_RESULT(MEND_OK, mend_cuda_driver_with_kernels(&driver));
     int devices[MEND_CUDA_DEVICE_LIMIT + 1] = {0};
     mend_kernel unknown = {.kind = (mend_kernel_kind)9};
     mend_kernel uneven = {.kind = MEND_KERNEL_WRITE, .granule_bytes = 7};
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE,
-                  driver->set_access(driver, 0, 0, devices, 0, MEND_ACCESS_READ_WRITE));
-    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE,
-                  driver->set_access(driver, 0, 0, devices, MEND_CUDA_DEVICE_LIMIT + 1,
-                                     MEND_ACCESS_READ_WRITE));
-    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, driver->launch(driver, NULL, &unknown));
-    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, driver->launch(driver, NULL, &uneven));
-    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, driver->device_close(driver, -1));
-    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, driver->device_close(driver, MEND_CUDA_DEVICE_LIMIT));
-    mend_cuda *cuda = mend_cuda_of(driver);
-    cuda->init_status = MEND_DRIVER_NO_DEVICE;
+                  cuda->set_access(cuda, 0, 0, devices, 0, MEND_ACCESS_READ_WRITE));
+    EXPECT_INT_EQ(
+        MEND_DRIVER_INVALID_VALUE,
+        cuda->set_access(cuda, 0, 0, devices, MEND_CUDA_DEVICE_LIMIT + 1, MEND_ACCESS_READ_WRITE));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, cuda->launch(cuda, NULL, &unknown));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, cuda->launch(cuda, NULL, &uneven));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, cuda->device_close(cuda, -1));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, cuda->device_close(cuda, MEND_CUDA_DEVICE_LIMIT));
+    mend_cuda *state = mend_cuda_of(cuda);
+    state->init_status = MEND_DRIVER_NO_DEVICE;
     int count = 0;
-    EXPECT_INT_EQ(MEND_DRIVER_NO_DEVICE, driver->device_count(driver, &count));
-    EXPECT_INT_EQ(MEND_DRIVER_NO_DEVICE, driver->device_open(driver, 0, &info));
-    cuda->init_status = MEND_DRIVER_OK;
+    EXPECT_INT_EQ(MEND_DRIVER_NO_DEVICE, cuda->device_count(cuda, &count));
+    EXPECT_INT_EQ(MEND_DRIVER_NO_DEVICE, cuda->device_open(cuda, 0, &info));
+    state->init_status = MEND_DRIVER_OK;
 }
 
 static mend_status accept_any_device(mend_cu_device *ordinal, int device)
@@ -206,25 +199,22 @@ static mend_status import_nothing(mend_cu_chunk *chunk, void *source, int type)
 }
 
 /* The driver may say yes and mean nothing by it, or have more than Mend can hold. */
-MEND_TEST(fake_cuda_refusals, answers_out_of_the_ordinary_do_no_harm)
+FAKE_TEST(answers_out_of_the_ordinary_do_no_harm)
 {
-    const mend_driver *driver = NULL;
-    mend_device_info info;
     mend_chunk_handle chunk = 77;
     unsigned char fabric[MEND_FABRIC_HANDLE_BYTES] = {0};
-    ASSERT_RESULT(MEND_OK, mend_cuda_driver_with_kernels(&driver));
-    mend_cuda *cuda = mend_cuda_of(driver);
-    mend_cu_functions all = cuda->functions;
-    cuda->functions.cuDeviceGet = accept_any_device;
-    cuda->functions.cuGetErrorName = name_nothing;
-    cuda->functions.cuMemImportFromShareableHandle = import_nothing;
+    mend_cuda *state = mend_cuda_of(cuda);
+    mend_cu_functions all = state->functions;
+    state->functions.cuDeviceGet = accept_any_device;
+    state->functions.cuGetErrorName = name_nothing;
+    state->functions.cuMemImportFromShareableHandle = import_nothing;
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE,
-                  driver->device_open(driver, MEND_CUDA_DEVICE_LIMIT, &info));
-    EXPECT_STR_EQ("CUDA_ERROR_NOT_READY", driver->status_name(driver, MEND_DRIVER_NOT_READY));
+                  cuda->device_open(cuda, MEND_CUDA_DEVICE_LIMIT, &info));
+    EXPECT_STR_EQ("CUDA_ERROR_NOT_READY", cuda->status_name(cuda, MEND_DRIVER_NOT_READY));
     EXPECT_INT_EQ(MEND_DRIVER_NOT_SUPPORTED,
-                  driver->import_handle(driver, fabric, MEND_SHARE_FABRIC, &chunk));
+                  cuda->import_handle(cuda, fabric, MEND_SHARE_FABRIC, &chunk));
     EXPECT_U64_EQ(77, chunk);
-    cuda->functions = all;
+    state->functions = all;
 }
 
 static mend_cu_access seen[2];
@@ -238,24 +228,21 @@ static mend_status see_access(mend_cu_address address, size_t bytes, const mend_
     return MEND_DRIVER_OK;
 }
 
-/* For every device that is named: a stray write to a page of zeros faults on each. */
-MEND_TEST(fake_cuda_refusals, what_may_only_be_read_may_not_be_written)
+/* For every device that is named. */
+FAKE_TEST(what_may_only_be_read_may_not_be_written)
 {
     static const int devices[] = {0, 3};
-    const mend_driver *driver = NULL;
-    ASSERT_RESULT(MEND_OK, mend_cuda_driver_with_kernels(&driver));
-    mend_cuda *cuda = mend_cuda_of(driver);
-    mend_cu_functions all = cuda->functions;
-    cuda->functions.cuMemSetAccess = see_access;
+    mend_cuda *state = mend_cuda_of(cuda);
+    mend_cu_functions all = state->functions;
+    state->functions.cuMemSetAccess = see_access;
     for (int reads = 0; reads < 2; reads++) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK,
-                      driver->set_access(driver, 1, 2, devices, 2,
-                                         reads ? MEND_ACCESS_READ : MEND_ACCESS_READ_WRITE));
+        EXPECT_OK(cuda->set_access(cuda, 1, 2, devices, 2,
+                                   reads ? MEND_ACCESS_READ : MEND_ACCESS_READ_WRITE));
         for (int i = 0; i < 2; i++) {
             EXPECT_INT_EQ(MEND_CU_LOCATION_DEVICE, seen[i].location.type);
             EXPECT_INT_EQ(devices[i], seen[i].location.id);
             EXPECT_INT_EQ(reads ? MEND_CU_ACCESS_READ : MEND_CU_ACCESS_READ_WRITE, seen[i].flags);
         }
     }
-    cuda->functions = all;
+    state->functions = all;
 }
