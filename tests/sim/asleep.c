@@ -189,8 +189,7 @@ static int keep_of(const trial_call *call, uint64_t tag)
  * sleeping memory. Dropped contents are undefined from then on. */
 static void note(trial *t, const trial_call *call)
 {
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(trial_block, block, t) {
         bool may_sleep = block->live && (block->asleep || trial_sleeps(t, block->pool));
         const bool was_asleep = block->asleep;
         const mend_block_info info = may_sleep ? ask(t, block) : (mend_block_info){0};
@@ -268,8 +267,7 @@ bool trial_graph_sleeps(const trial *t, const trial_graph *graph)
         sleeps = sleeps || graphs_asleep(t, i, NULL) > 0 ||
                  (trial_sleeps(t, i) && graph->page_uses.count > 0);
     }
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(const trial_block, block, t) {
         sleeps = sleeps || (block->live && block->asleep && block->graph_pool != NOBODY &&
                             (graph->graph_pools & trial_bit(block->graph_pool)) != 0);
     }
@@ -290,8 +288,7 @@ static matching match(trial *t, const trial_call *call)
     matching m = {.unmatched_tags = call->count};
     uint64_t known_bytes = 0;
     bool has[TAGS] = {false};
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(const trial_block, block, t) {
         if (block->live && block->pool == call->pool && block->zone != MEND_ZONE_PASSED) {
             const uint64_t tag = ask(t, block).sleep_tag;
             known_bytes += block->size_bytes;

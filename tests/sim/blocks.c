@@ -51,8 +51,7 @@ static uint64_t size_of(const trial *t, uint8_t code)
 
 static bool overlaps_any(const trial *t, uint64_t address, uint64_t size_bytes)
 {
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *other = &t->blocks[i];
+    TRIAL_EACH_BLOCK(const trial_block, other, t) {
         if (other->live && address < other->address + other->size_bytes &&
             other->address < address + size_bytes) {
             return true;

@@ -28,18 +28,6 @@ mend_result trial_call_record(const trial_call *call, mend_pool *pool)
                : mend_record_stream(pool, call->pointer, call->stream);
 }
 
-/* A block of the model at an address of the first pool. NULL: none. */
-static trial_block *block_at(trial *t, const void *pointer)
-{
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        trial_block *block = &t->blocks[i];
-        if (block->live && block->pool == 0 && block->address == (uint64_t)(uintptr_t)pointer) {
-            return block;
-        }
-    }
-    return NULL;
-}
-
 static size_t live_in(const trial *t, int graph_pool)
 {
     size_t count = 0;
@@ -61,8 +49,9 @@ static mend_result list(trial *t, int graph_pool, int thread, mend_graph_pool_bl
         bool is_true = call.count == live_in(t, graph_pool);
         for (size_t i = 0; i < call.count && is_true; i++) { /* the graph pool's, by address */
             const mend_graph_pool_block *listed = &call.blocks[i];
-            const trial_block *block = block_at(t, listed->pointer);
-            is_true = listed->pointer > before && block != NULL &&
+            const uint64_t address = (uint64_t)(uintptr_t)listed->pointer;
+            const trial_block *block = trial_block_at(t, 0, address);
+            is_true = listed->pointer > before && block != NULL && block->address == address &&
                       block->graph_pool == graph_pool &&
                       block->requested_bytes == listed->size_bytes &&
                       (listed->tag == 0 || listed->tag == listed->size_bytes) &&
@@ -133,15 +122,14 @@ static bool is_listed(const trial_checkpoint *checkpoint, const trial_block *blo
 static void follow(trial *t, int number)
 {
     const trial_checkpoint *checkpoint = &t->checkpoints[number];
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(trial_block, block, t) {
         if (block->live && block->graph_pool == number && !is_listed(checkpoint, block)) {
             trial_end_block(t, block);
         }
     }
     for (size_t i = 0; i < checkpoint->count; i++) {
         const mend_graph_pool_block *listed = &checkpoint->blocks[i];
-        if (block_at(t, listed->pointer) == NULL) {
+        if (trial_block_at(t, 0, (uint64_t)(uintptr_t)listed->pointer) == NULL) {
             trial_block *block = t->blocks;
             while (block->live) {
                 block++;

@@ -59,8 +59,7 @@ static uint64_t graph_pools_of(const look *l)
 static uint64_t captures_with_blocks(const look *l)
 {
     uint32_t graph_pools = 0;
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &l->t->blocks[i];
+    TRIAL_EACH_BLOCK(const trial_block, block, l->t) {
         bool is_here = block->live && &l->t->pools[block->pool] == l->pool;
         graph_pools |=
             is_here && block->graph_pool >= TRIAL_GRAPH_POOLS ? trial_bit(block->graph_pool) : 0;
@@ -73,8 +72,7 @@ static uint64_t captures_with_blocks(const look *l)
     static uint64_t name(const look *l)                                                            \
     {                                                                                              \
         uint64_t blocks = 0;                                                                       \
-        for (int i = 0; i < TRIAL_BLOCKS; i++) {                                                   \
-            const trial_block *block = &l->t->blocks[i];                                           \
+        TRIAL_EACH_BLOCK(const trial_block, block, l->t) {                                         \
             blocks += block->live && (is_so) && l->pool == &l->t->pools[block->pool];              \
         }                                                                                          \
         return blocks;                                                                             \
@@ -96,8 +94,7 @@ static uint64_t imports_of(const look *l)
 static uint64_t largest_pin(const look *l)
 {
     uint64_t largest_bytes = 0;
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &l->t->blocks[i];
+    TRIAL_EACH_BLOCK(const trial_block, block, l->t) {
         bool is_here = trial_pins_its_chunks(block) && l->pool == &l->t->pools[block->pool];
         largest_bytes = is_here ? mend_max_u64(largest_bytes, block->size_bytes) : largest_bytes;
     }

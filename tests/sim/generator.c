@@ -9,26 +9,13 @@
 #define PICK(random, ...)                                                                          \
     pick(random, (const uint32_t[]){__VA_ARGS__}, COUNT(((const uint32_t[]){__VA_ARGS__})))
 
-uint64_t trial_random_next(trial_random *random) /* splitmix64 */
-{
-    uint64_t z = random->state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
-uint32_t trial_random_below(trial_random *random, uint32_t bound)
-{
-    return (uint32_t)(trial_random_next(random) % bound);
-}
-
-static uint32_t pick(trial_random *random, const uint32_t *values, uint32_t count)
+static uint32_t pick(mend_test_random *random, const uint32_t *values, uint32_t count)
 {
     return values[trial_random_below(random, count)];
 }
 
 /* Blocks that are passed through come in steps of 2 MiB: the device has some tens of them. */
-static void make_plain(trial_random *r, trial_config *config)
+static void make_plain(mend_test_random *r, trial_config *config)
 {
     config->plain = PICK(r, 1, 2, 3, 4);
     config->page_kib = 64;
@@ -40,7 +27,7 @@ static void make_plain(trial_random *r, trial_config *config)
     config->foreign = 0;
 }
 
-static void draw_config(trial_random *r, size_t count, trial_config *config)
+static void draw_config(mend_test_random *r, size_t count, trial_config *config)
 {
     *config = trial_config_default;
     config->page_kib = PICK(r, 4, 4, 4, 16, 64);
@@ -93,7 +80,7 @@ static void draw_config(trial_random *r, size_t count, trial_config *config)
     if (!config->plain && !config->foreign && trial_random_below(r, 6) == 0) {
         config->joins = 1 + trial_random_below(r, (uint32_t)count + 1);
     }
-    trial_random beside = *r; /* so that seeds draw the same as before */
+    mend_test_random beside = *r; /* so that seeds draw the same as before */
     config->growth_percent = PICK(&beside, 0, 0, 0, 100, 150, 250);
 }
 
@@ -147,7 +134,7 @@ typedef struct palette {
     uint32_t written;        /* so many blocks to one that is not, when it is made */
 } palette;
 
-static void draw_palette(trial_random *r, const trial_config *config, palette *p)
+static void draw_palette(mend_test_random *r, const trial_config *config, palette *p)
 {
     *p = (palette){.slots = PICK(r, 3, 8, 16, 48),
                    .odd_alignments = PICK(r, 4, 16, 64),
@@ -173,7 +160,7 @@ static void draw_palette(trial_random *r, const trial_config *config, palette *p
     }
 }
 
-static uint8_t draw_size(trial_random *r, const palette *p)
+static uint8_t draw_size(mend_test_random *r, const palette *p)
 {
     if (trial_random_below(r, 3) != 0) {
         return p->sizes[trial_random_below(r, p->size_count)];
@@ -181,7 +168,7 @@ static uint8_t draw_size(trial_random *r, const palette *p)
     return (uint8_t)trial_random_below(r, (uint32_t)p->widest_size + 1);
 }
 
-static uint8_t draw_amount(trial_random *r, uint8_t kind, const palette *p)
+static uint8_t draw_amount(mend_test_random *r, uint8_t kind, const palette *p)
 {
     if (kind == OP_ALLOC || kind == OP_SIBLING_ALLOC) {
         uint32_t writes = trial_random_below(r, p->written + 1) != 0;
@@ -200,7 +187,7 @@ static uint8_t draw_amount(trial_random *r, uint8_t kind, const palette *p)
     return (uint8_t)trial_random_below(r, 256);
 }
 
-static operation draw_operation(trial_random *r, const palette *p)
+static operation draw_operation(mend_test_random *r, const palette *p)
 {
     operation op = {.kind = p->kinds[trial_random_below(r, p->kind_count)]};
     bool has_call = op.kind == OP_FAULT || op.kind == OP_AMBUSH;
@@ -219,7 +206,7 @@ static operation draw_operation(trial_random *r, const palette *p)
 }
 
 /* At most one end of the device, late, because later operations are worth little. */
-static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
+static void draw_end_of_device(mend_test_random *r, size_t count, operation *ops)
 {
     uint8_t kind = (uint8_t)PICK(r, OP_LOSE_DEVICE, OP_SHUT_DOWN);
     size_t at = TRIAL_MOST_STEPS;
@@ -302,11 +289,11 @@ static uint8_t slot_of(uint8_t slots, uint8_t byte)
                              : byte % slots;
 }
 
-static void draw_overlay(trial_random *r, const overlay *o, size_t count, operation *ops)
+static void draw_overlay(mend_test_random *r, const overlay *o, size_t count, operation *ops)
 {
     const uint8_t most_pages = (uint8_t)PICK(r, 2, 4, 8, 24);
     for (size_t i = 0; i < count; i++) {
-        uint64_t numbers = trial_random_next(r);
+        uint64_t numbers = mend_test_random_next(r);
         uint32_t drawn = numbers % 256;
         for (size_t k = 0; k < COUNT(o->kinds) && o->kinds[k].of_256 > 0; k++) {
             const uint8_t most =
@@ -327,11 +314,12 @@ static void draw_overlay(trial_random *r, const overlay *o, size_t count, operat
     }
 }
 
-static void draw_overlays(trial_random *r, const trial_config *config, size_t count, operation *ops)
+static void draw_overlays(mend_test_random *r, const trial_config *config, size_t count,
+                          operation *ops)
 {
     for (size_t i = 0; i < COUNT(overlays); i++) {
         const overlay *o = &overlays[i];
-        trial_random own = {trial_random_next(r)};
+        mend_test_random own = {mend_test_random_next(r)};
         uint32_t setting = 1;
         if (o->setting != NO_SETTING) {
             memcpy(&setting, (const char *)config + o->setting, sizeof(setting));
@@ -344,7 +332,7 @@ static void draw_overlays(trial_random *r, const trial_config *config, size_t co
 
 /* With ranges, operations on blocks are done with pages too. With checkpoints, frees are of the
  * graph pool, and some graph pools are restored that were to end. */
-static void turn_to_pages_and_graph_pools(trial_random *r, size_t count, operation *ops)
+static void turn_to_pages_and_graph_pools(mend_test_random *r, size_t count, operation *ops)
 {
     bool has_ranges = false;
     bool has_checkpoints = false;
@@ -357,7 +345,7 @@ static void turn_to_pages_and_graph_pools(trial_random *r, size_t count, operati
             (kind == OP_WRITE || kind == OP_VERIFY || kind == OP_SHARE || kind == OP_MOVE ||
              kind == OP_FREE || kind == OP_PIN || kind == OP_EXPORT || kind == OP_INFO ||
              kind == OP_MISTAKE)) {
-            ops[i].slot = slot_of(LAST, (uint8_t)trial_random_next(r));
+            ops[i].slot = slot_of(LAST, (uint8_t)mend_test_random_next(r));
         } else if (has_checkpoints && kind == OP_FREE && drawn < 48) {
             ops[i].amount |= 64;
         } else if (has_checkpoints && kind == OP_GRAPH_POOL_RELEASE && drawn < 24) {
@@ -370,9 +358,9 @@ static void turn_to_pages_and_graph_pools(trial_random *r, size_t count, operati
  * Compactions that lose mappings, and a program that goes on without them for a while. By chance a
  * compaction meets a fault after its unmap too seldom.
  */
-static void draw_lost_mappings(trial_random *places, size_t count, operation *ops)
+static void draw_lost_mappings(mend_test_random *places, size_t count, operation *ops)
 {
-    trial_random random = {trial_random_next(places)};
+    mend_test_random random = {mend_test_random_next(places)};
     if (trial_random_below(&random, 4) != 0) {
         return;
     }
@@ -398,10 +386,10 @@ static void draw_lost_mappings(trial_random *places, size_t count, operation *op
  * A program that begins with a graph pool of all streams: the pool knows no stream outside of the
  * graph pool. By chance other streams are nearly always known.
  */
-static void draw_only_graph_pool(trial_random *places, size_t count, operation *ops)
+static void draw_only_graph_pool(mend_test_random *places, size_t count, operation *ops)
 {
     enum { GROUPED = 24, LAUNCHED = 8 };
-    trial_random random = {trial_random_next(places)};
+    mend_test_random random = {mend_test_random_next(places)};
     if (count < GROUPED + LAUNCHED || trial_random_below(&random, 12) != 0) {
         return;
     }
@@ -419,10 +407,10 @@ static void draw_only_graph_pool(trial_random *places, size_t count, operation *
 
 /* Few addresses, of which a range has more than half until the end, where a block of all memory
  * must find some. */
-static void draw_wide_range(trial_random *places, size_t count, trial_config *config,
+static void draw_wide_range(mend_test_random *places, size_t count, trial_config *config,
                             operation *ops)
 {
-    trial_random random = {trial_random_next(places)};
+    mend_test_random random = {mend_test_random_next(places)};
     const bool is_drawn = trial_random_below(&random, 2) == 0;
     if (is_drawn && config->address_devices == 3 && count > 2) {
         config->reserve_devices = 1;
@@ -435,7 +423,7 @@ static void draw_wide_range(trial_random *places, size_t count, trial_config *co
 /* Some blocks are to lie in one chunk. */
 static void draw_in_one_chunk(uint64_t seed, size_t count, operation *ops)
 {
-    trial_random random = {seed ^ 0x26};
+    mend_test_random random = {seed ^ 0x26};
     const bool has_them = trial_random_below(&random, 4) == 0;
     for (size_t i = 0; i < count && has_them; i++) {
         const bool is_request = ops[i].kind == OP_ALLOC || ops[i].kind == OP_SIBLING_ALLOC;
@@ -454,20 +442,20 @@ static void draw_advice(uint64_t seed, size_t count, operation *ops)
 
 /* Captures of three streams that wait for each other, and use few blocks of few sizes. Of its own
  * numbers. */
-static void draw_forks(trial_random *places, size_t count, trial_config *config, operation *ops)
+static void draw_forks(mend_test_random *places, size_t count, trial_config *config, operation *ops)
 {
     enum { STEPS = 40, AT_FIRST = 5, AT_LAST = 2 };
     static const uint8_t kinds[] = {OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_ALLOC,
                                     OP_ALLOC,        OP_ALLOC,        OP_ALLOC,        OP_ALLOC_IN,
                                     OP_FREE,         OP_FREE,         OP_FREE,         OP_FREE,
                                     OP_WRITE,        OP_VERIFY,       OP_SHARE,        OP_MOVE};
-    trial_random random = {trial_random_next(places)};
+    mend_test_random random = {mend_test_random_next(places)};
     const bool has_them = trial_random_below(&random, 3) == 0;
     if (has_them && config->streams < 2) {
         config->streams = 2 + trial_random_below(&random, 2);
     }
     for (size_t i = 0; i + STEPS < count && has_them; i++) {
-        const uint64_t drawn = trial_random_next(&random);
+        const uint64_t drawn = mend_test_random_next(&random);
         const uint8_t stream = (uint8_t)(drawn >> 8) % 8;
         const uint8_t size = (uint8_t)PICK(&random, 16, 64, 100, 0xd7, 0xe2);
         const operation frame[AT_FIRST + AT_LAST] = {
@@ -479,7 +467,7 @@ static void draw_forks(trial_random *places, size_t count, trial_config *config,
             {.kind = OP_CAPTURE_END, .stream = stream},
             {.kind = OP_GRAPH_LAUNCH, .stream = stream, .amount = 1}};
         for (int k = 0; drawn % 60 == 0 && k < STEPS; k++) {
-            const uint64_t numbers = trial_random_next(&random);
+            const uint64_t numbers = mend_test_random_next(&random);
             ops[i++] = (operation){.kind = kinds[numbers % sizeof(kinds)],
                                    .slot = (uint8_t)(numbers >> 8) % 6,
                                    .stream = (uint8_t)(stream + (numbers >> 16) % 3),
@@ -495,8 +483,8 @@ static void draw_forks(trial_random *places, size_t count, trial_config *config,
 
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
-    trial_random places = {seed};
-    trial_random random = {trial_random_next(&places)};
+    mend_test_random places = {seed};
+    mend_test_random random = {mend_test_random_next(&places)};
     palette p;
     draw_config(&places, count, config);
     draw_palette(&places, config, &p);

@@ -7,16 +7,14 @@
 #define MEND_TESTS_SIM_GENERATOR_H
 
 #include "tests/sim/executor.h"
+#include "tests/support/test.h"
 
 enum { TRIAL_MOST_STEPS = 4096 };
 
-/* A stream of numbers from a seed. */
-typedef struct trial_random {
-    uint64_t state;
-} trial_random;
-
-uint64_t trial_random_next(trial_random *random);
-uint32_t trial_random_below(trial_random *random, uint32_t bound);
+static inline uint32_t trial_random_below(mend_test_random *random, uint32_t bound)
+{
+    return (uint32_t)mend_test_random_below(random, bound);
+}
 
 /* Fills `config` and `count` operations. A shorter count gives the beginning of a longer one. */
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops);

@@ -136,8 +136,7 @@ static void leave_graph_pool(trial *t, int number, int home)
             drop_graph(t, &t->graphs[i]);
         }
     }
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(trial_block, block, t) {
         if (block->live && block->graph_pool == number) {
             block->graph_pool = NOBODY;
             block->written = false;

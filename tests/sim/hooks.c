@@ -178,8 +178,7 @@ void trial_hooks_close(trial *t)
     for (mend_list *at = t->wrappers.next; at != &t->wrappers; at = at->next) {
         MEND_CONTAINER_OF(at, trial_wrapper, link)->is_abandoned = true;
     }
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(const trial_block, block, t) {
         if (block->live && block->pool == 0 && block->range == 0) {
             mend_device_free(0, (void *)(uintptr_t)block->address, 0, MEND_NO_STREAM);
         }

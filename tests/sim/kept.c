@@ -84,10 +84,9 @@ void trial_note_kept(trial *t, trial_block *block, int keep, bool was_asleep, bo
     block->dropped = says;
 }
 
-static trial_block *block_at(trial *t, int pool, uint64_t address)
+trial_block *trial_block_at(trial *t, int pool, uint64_t address)
 {
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(trial_block, block, t) {
         if (block->live && block->pool == pool && address >= block->address &&
             address - block->address < block->size_bytes) {
             return block;
@@ -102,7 +101,7 @@ static void check_bytes(trial *t, const trial_call *call)
     const uint64_t begin = (uint64_t)(uintptr_t)call->pointer;
     const uint64_t end = begin + call->size_bytes;
     for (uint64_t at = begin; at < end; at = mend_align_down(at, 512) + 512) {
-        const trial_block *block = block_at(t, call->pool, at);
+        const trial_block *block = trial_block_at(t, call->pool, at);
         const trial_slept *slept =
             block != NULL && block->has_slept ? slept_at(t, block, at) : NULL;
         /* The model knows nothing about pages beyond the largest drawn device. */
@@ -126,7 +125,7 @@ static bool must_be_there(trial *t, const trial_call *call)
     bool is_there = !call->faulty;
     for (uint64_t at = begin; at < begin + call->size_bytes && is_there;
          at = mend_align_down(at, 512) + 512) {
-        const trial_block *block = block_at(t, call->pool, at);
+        const trial_block *block = trial_block_at(t, call->pool, at);
         const trial_slept *slept =
             block != NULL && block->has_slept ? slept_at(t, block, at) : NULL;
         is_there = slept != NULL && slept->sleeps && slept->is_kept;
@@ -148,7 +147,7 @@ bool trial_read_backup(trial *t, const operation *op)
     const uint64_t from = op->size * UINT64_C(97) * (1 + op->stream) % block->size_bytes;
     const uint64_t left = block->size_bytes - from;
     const bool goes_on = (op->amount & 1) != 0;
-    trial_block *behind = block_at(t, block->pool, block->address + block->size_bytes);
+    trial_block *behind = trial_block_at(t, block->pool, block->address + block->size_bytes);
     if ((op->amount & 4) != 0 && behind != NULL && behind->range == 0) {
         trial_free_here(t, trial_thread_of(t, behind->home, op->thread), false, behind);
     }

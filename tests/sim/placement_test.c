@@ -96,14 +96,14 @@ typedef struct program {
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* Any number of bytes from 2^low on, below 2^high. */
-static uint64_t draw_size(trial_random *random, uint32_t low, uint32_t high)
+static uint64_t draw_size(mend_test_random *random, uint32_t low, uint32_t high)
 {
     const uint64_t power = UINT64_C(1) << (low + trial_random_below(random, high - low));
-    return power + trial_random_next(random) % power;
+    return power + mend_test_random_next(random) % power;
 }
 
 typedef struct author {
-    trial_random random;
+    mend_test_random random;
     uint64_t sizes[PALETTE];
     uint64_t live[BLOCKS]; /* bytes */
     uint8_t order[BLOCKS]; /* slots that live, by age */

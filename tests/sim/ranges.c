@@ -86,8 +86,7 @@ bool trial_create_range(trial *t, const operation *op)
 
 trial_block *trial_page_at(trial *t, uint64_t address)
 {
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(trial_block, block, t) {
         if (block->live && block->range != 0 && block->address == address) {
             return block;
         }

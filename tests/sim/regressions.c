@@ -475,3 +475,47 @@ HOLDS(sim_quotas, a_gap_below_a_quota_lacks_what_its_plan_creates,
 HOLDS(sim_regressions, memory_freed_on_an_unknown_stream_is_not_idle, "keep_free_percent 3",
       "GRAPH_POOL_CREATE slot 1 / ALLOC_IN amount 4 / GRAPH_POOL_RELEASE slot 1 amount 1 / FREE / "
       "FOREIGN amount 247 / TRIM stream 2")
+
+/* ---- beside memory of graphs ----------------------------------------------------------------- */
+
+/* The block begins in the part of a chunk that graphs leave. */
+HOLDS(sim_graphs, a_request_begins_in_what_graphs_leave_of_a_chunk, "chunk_pages 1",
+      "GRAPH_POOL_CREATE slot 2 / ADD_CALLBACK amount 1 / ALLOC slot 11 size 130 / ALLOC alignment "
+      "13 / "
+      "ALLOC slot 1 size 136 amount 16 / FREE slot 11 size 152 amount 254 / SET_LIMIT amount 1 / "
+      "ALLOC slot 2 size 195 / SET_LIMIT amount 1 / ALLOC size 123")
+
+/* Seed 201122: free chunks before that, in one run with it, stayed where they were. */
+HOLDS(sim_graphs, chunks_before_what_graphs_hold_move_behind_it, "",
+      "GRAPH_POOL_CREATE slot 14 / ALLOC slot 2 size 203 / ALLOC_IN slot 15 amount 224 / FREE slot "
+      "2 / "
+      "FREE slot 15 / ROOM")
+HOLDS(sim_graphs, a_request_has_chunks_before_what_graphs_hold, "",
+      "GRAPH_POOL_CREATE slot 1 / ALLOC_IN size 217 amount 16 / ALLOC_IN slot 1 size 49 amount 4 / "
+      "GRAPH_POOL_RELEASE slot 13 / SET_LIMIT amount 1 / ADD_CALLBACK amount 16 / ALLOC slot 10 "
+      "size 224 "
+      "/ GRAPH_POOL_CREATE slot 2 / FREE slot 10 size 56 amount 118 / GRAPH_POOL_CREATE / FOREIGN "
+      "amount 1 / "
+      "ALLOC_IN / ALLOC slot 2 size 216 / ROOM amount 1")
+
+/* ---- blocks that are passed through to the driver: see plain.c ------------------------------- */
+
+HOLDS(sim_plain, what_needs_chunks_is_refused_by_name,
+      "plain 1, page_kib 64, device_pages 256, streams 2",
+      "ALLOC amount 1 / SLEEP / RANGE_CREATE / GRAPH_POOL_CREATE / EXPORT / PIN / ALLOC slot 1 "
+      "amount 16 "
+      "/ VERIFY")
+
+HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
+      "plain 2, page_kib 64, device_pages 256, streams 2",
+      "ALLOC size 0xe7 amount 1 / ALLOC slot 1 size 0xeb / FREE amount 32 / ALLOC slot 1 stream "
+      "1 size 0xe7 amount 1 / VERIFY slot 1 / FREE slot 1 amount 32 / TRIM / ALLOC size 0xeb "
+      "amount 1 / COMPACT / VERIFY")
+
+/* The CPU does not wait for memory that the limit never allows. */
+HOLDS(sim_plain, nobody_waits_for_what_is_above_the_limit, "limit_percent 73, plain 4",
+      "ALLOC / FREE amount 59 / ALLOC slot 1 size 235")
+
+/* A block's part of the limit decides which blocks the cache spares. */
+HOLDS(sim_plain, what_is_passed_makes_memory_scarce, "device_pages 1024, plain 2",
+      "ALLOC size 147 / SET_LIMIT size 1 / FREE / ALLOC size 147")

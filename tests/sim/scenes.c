@@ -73,14 +73,14 @@ static const struct scene_step {
      {OP_VERIFY, 0, 0, 0, 0}},
 };
 
-void trial_draw_scenes(trial_random *places, size_t count, const trial_config *config,
+void trial_draw_scenes(mend_test_random *places, size_t count, const trial_config *config,
                        operation *ops)
 {
-    trial_random random = {trial_random_next(places)};
+    mend_test_random random = {mend_test_random_next(places)};
     const bool checks = config->check != 0;
     const bool has_them = trial_random_below(&random, 2) == 0 || checks;
     for (size_t i = 0; i + SCENE_STEPS < count && has_them; i++) {
-        const uint64_t numbers = trial_random_next(&random);
+        const uint64_t numbers = mend_test_random_next(&random);
         if (numbers % 40 != 0) {
             continue;
         }
@@ -112,7 +112,7 @@ enum { MOST_OF_SCENE = 32, LONG = 3, HOME = 0, NO_STREAM = 5, WAITED = 6, ALL = 
 enum { SLEEPER = 30, OWN = 31, THEIRS = 32, MORE = 34, ASKED = 35, BESIDE = 37, RANGE = 0, NAMED };
 
 typedef struct behind_scene {
-    trial_random *random;
+    mend_test_random *random;
     const trial_config *config;
     operation *ops;
     size_t at;
@@ -285,7 +285,7 @@ static void make_simple(trial_config *config)
 
 void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
-    trial_random random = {seed ^ 0x15};
+    mend_test_random random = {seed ^ 0x15};
     if (!config->peer_pool || config->plain || trial_random_below(&random, 2) == 0) {
         return;
     }
@@ -319,14 +319,14 @@ void trial_draw_beside_graph_pools(uint64_t seed, size_t count, trial_config *co
                                     OP_GRAPH_POOL_RELEASE,
                                     OP_GRAPH_POOL_CREATE};
     static const uint8_t sizes[] = {3, 16, 0x58, 0x70, 0x97, 0xd3, 0xe0, 0xe3};
-    trial_random random = {seed ^ 0x23};
+    mend_test_random random = {seed ^ 0x23};
     if (config->plain || trial_random_below(&random, 8) != 0) {
         return;
     }
     make_simple(config);
     config->hooks = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t drawn = trial_random_next(&random);
+        const uint64_t drawn = mend_test_random_next(&random);
         const uint8_t kind = kinds[(drawn >> 8) % sizeof(kinds)];
         const uint8_t amount = (uint8_t)(drawn >> 16);
         ops[i] =
@@ -342,12 +342,12 @@ void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *confi
 {
     enum { CREATE, RELEASE = 4, MEMORY_INFO = 7, BLIND_OF_16 = 6, MOST = 224 };
     static const uint8_t calls[] = {CREATE, CREATE, MEMORY_INFO, RELEASE};
-    trial_random random = {seed ^ 0x16};
+    mend_test_random random = {seed ^ 0x16};
     const bool has_one =
         !config->plain && trial_random_below(&random, config->peer_pool ? 2 : 4) == 0;
     const uint32_t often = 2 + trial_random_below(&random, 6);
     for (size_t i = 0; i + 2 < count && has_one; i++) {
-        const uint64_t drawn = trial_random_next(&random);
+        const uint64_t drawn = mend_test_random_next(&random);
         const uint8_t next = ops[i + 2].kind;
         const bool is_request = next == OP_ALLOC || next == OP_COMMIT || next == OP_SIBLING_ALLOC;
         const bool is_rare = next == OP_WAKE;
@@ -377,14 +377,14 @@ void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *confi
 void trial_draw_givers(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     enum { GIVES = 4, CALLS = 8, FREES = 16, ODD = 1 };
-    trial_random random = {seed ^ 0x18};
+    mend_test_random random = {seed ^ 0x18};
     if (config->plain || trial_random_below(&random, 4) != 0) {
         return;
     }
     config->address_devices = 0;
     config->file_percent = 0;
     for (size_t i = 0; i + 4 < count; i++) {
-        const uint64_t drawn = trial_random_next(&random);
+        const uint64_t drawn = mend_test_random_next(&random);
         const uint8_t next = ops[i + 4].kind;
         if ((next == OP_ALLOC || next == OP_COMMIT || next == OP_WAKE) && drawn % 3 == 0) {
             ops[i++] = (operation){.kind = OP_FOREIGN, .amount = (drawn >> 8) % 4 != 0 ? ALL : 0};

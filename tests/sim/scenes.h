@@ -5,7 +5,7 @@
 #include "tests/sim/generator.h"
 
 /* In half of the seeds some scenes replace drawn operations. */
-void trial_draw_scenes(trial_random *places, size_t count, const trial_config *config,
+void trial_draw_scenes(mend_test_random *places, size_t count, const trial_config *config,
                        operation *ops);
 
 /* In half of the worlds with two pools the free memory of both is behind work, again and again, on

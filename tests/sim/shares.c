@@ -277,8 +277,7 @@ static trial_imported *import_from(trial *t, uint8_t slot)
 /* The block, if its content is known on the stream now and stays until work there has read it. */
 static trial_block *known_block(trial *t, const trial_imported *import, int stream)
 {
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(trial_block, block, t) {
         if (block->live && block->is_exported && block->export_id == import->export_id) {
             bool is_known = block->exported_bytes == block->size_bytes && block->written &&
                             block->graph_pool == NOBODY && block->home == stream &&

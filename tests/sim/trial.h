@@ -267,6 +267,10 @@ struct trial {
     char violation[400];
 };
 
+/* All slots: free ones, too. */
+#define TRIAL_EACH_BLOCK(type, block, t)                                                           \
+    for (type *block = (t)->blocks; block < (t)->blocks + TRIAL_BLOCKS; block++)
+
 /* ---- checker.c ------------------------------------------------------------------------------- */
 
 /* The conditions. The first time it does not, the trial ends with this finding. */
@@ -483,6 +487,8 @@ bool trial_a_capture_is_known(const trial *t);
  * is the one that runs where this is inside one of its calls. */
 void trial_count_alloc(trial *t, const trial_block *block); /* the model's side of an allocation */
 void trial_end_block(trial *t, trial_block *block);         /* and of a free */
+/* The live block, or page, around an address. NULL: there is none. */
+trial_block *trial_block_at(trial *t, int pool, uint64_t address);
 int trial_zone_at(const trial *t, int pool, uint64_t address);
 uint32_t trial_scope_at(const trial *t, int pool, uint64_t address);
 void trial_expect_stack(trial *t, trial_block *block, uint32_t stack);

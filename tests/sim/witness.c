@@ -127,8 +127,7 @@ static mend_status witness_unmap(const mend_driver *driver, uint64_t address, ui
                      address < pin->address + pin->size_bytes;
         trial_claim(t, TRIAL_RULE, !meets, "pinned memory is unmapped");
     }
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(const trial_block, block, t) {
         bool meets = trial_pins_its_chunks(block) && !trial_is_ending(t, block) &&
                      block->address < address + size_bytes &&
                      address < block->address + block->size_bytes;
@@ -263,8 +262,7 @@ void trial_check_granules(trial *t)
     if (t->witness.doubles == 0 || t->witness.lost_maps || t->stopped) {
         return;
     }
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[i];
+    TRIAL_EACH_BLOCK(const trial_block, block, t) {
         if (block->live && !block->unmapped && !block->asleep && block->zone != MEND_ZONE_PASSED) {
             count = add_block(t, block, list, count);
         }
