@@ -104,14 +104,11 @@ void *kit_alloc_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_strea
     return block;
 }
 
-void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
-                           uint64_t alignment_bytes, mend_stream stream)
+void *kit_alloc_with_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_stream stream,
+                        const mend_alloc_options *options)
 {
     void *block = NULL;
-    EXPECT_AT(MEND_OK,
-              mend_alloc_with(w->pool, size_bytes, stream,
-                              KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes),
-                              &block));
+    EXPECT_AT(MEND_OK, mend_alloc_with(pool, size_bytes, stream, options, &block));
     return block;
 }
 
@@ -186,6 +183,14 @@ void kit_expect_words_at(kit_line at, const char *words)
     EXPECT_AT(MEND_OK, mend_get_last_error(&error));
     MEND_TEST_CHECK_AT(at.file, at.line, strstr(error.message, words) != NULL, (void)0,
                        "\"%s\" does not say \"%s\"", error.message, words);
+}
+
+mend_oom_report kit_oom_report_at(kit_line at)
+{
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_AT(MEND_OK, mend_get_last_error(&error));
+    MEND_TEST_CHECK_AT(at.file, at.line, error.oom_report != NULL, (void)0, "there is no report");
+    return error.oom_report != NULL ? *error.oom_report : (mend_oom_report){0};
 }
 
 void kit_expect_error_at(kit_line at, mend_result result)

@@ -160,10 +160,12 @@ void kit_close(mend_world *w);
 #define kit_alloc_from(pool, size_bytes, stream) kit_alloc_at(KIT_LINE, pool, size_bytes, stream)
 void *kit_alloc_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_stream stream);
 
-#define kit_alloc_aligned(w, size_bytes, alignment_bytes, stream)                                  \
-    kit_alloc_aligned_at(KIT_LINE, w, size_bytes, alignment_bytes, stream)
-void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
-                           uint64_t alignment_bytes, mend_stream stream);
+/* One by options: fields of mend_alloc_options. */
+#define kit_alloc_with(w, size_bytes, stream, ...)                                                 \
+    kit_alloc_with_at(KIT_LINE, (w)->pool, size_bytes, stream,                                     \
+                      KIT_OPTIONS(mend_alloc_options, __VA_ARGS__))
+void *kit_alloc_with_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_stream stream,
+                        const mend_alloc_options *options);
 
 #define kit_free(w, block, stream) kit_free_at(KIT_LINE, w, block, stream)
 void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream);
@@ -270,6 +272,18 @@ void kit_expect_words_at(kit_line at, const char *words);
 /* The thread's last error is of this kind. */
 #define kit_expect_error(result) kit_expect_error_at(KIT_LINE, result)
 void kit_expect_error_at(kit_line at, mend_result result);
+
+/* What the last failure for want of memory tells. */
+#define kit_oom_report() kit_oom_report_at(KIT_LINE)
+mend_oom_report kit_oom_report_at(kit_line at);
+
+/* A call, while a function hears of each call of the driver. */
+#define kit_observed(w, hear, context, call)                                                       \
+    do {                                                                                           \
+        mend_sim_set_call_observer((w)->sim, hear, context);                                       \
+        call;                                                                                      \
+        mend_sim_set_call_observer((w)->sim, NULL, NULL);                                          \
+    } while (0)
 
 /* The head of a pressure callback, which need not use its arguments. */
 #define KIT_PRESSURE(name)                                                                         \

@@ -45,38 +45,6 @@ ROOM_TEST(pool_available, knows_what_the_limit_and_the_device_have)
     EXPECT_U64_EQ(7 * MEND_MIB, expect_served(w, w->streams[0]));
 }
 
-/* One stream alone needs no stamps until a request has no stream: for that, its freed memory is not
- * idle while its work runs. */
-ROOM_TEST(pool_available, for_no_stream_is_what_is_idle)
-{
-    void *block = kit_alloc(w, 16 * MEND_MIB, w->streams[0]);
-    kit_launch(w, w->streams[0], MEND_SIM_WORK_TOUCH, block, 16 * MEND_MIB, 0, 1000000);
-    kit_free(w, block, w->streams[0]);
-    EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[0]).now_bytes);
-    const mend_available room = room_for(w, MEND_NO_STREAM);
-    EXPECT_U64_EQ(0, room.now_bytes);
-    EXPECT_U64_EQ(16 * MEND_MIB, room.after_waiting_bytes);
-    EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[0]).now_bytes);
-}
-
-/* The engine trial's case: 256 MiB by the formula, 156 really. */
-ROOM_TEST(pool_available, does_not_count_what_graphs_hold)
-{
-    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, w->streams[0]);
-    kit_free(w, kit_alloc(w, 6 * MEND_MIB, w->streams[0]), w->streams[0]);
-    mend_available of_graph_pool = room_for(w, w->streams[0]);
-    EXPECT_U64_EQ(16 * MEND_MIB, of_graph_pool.now_bytes); /* its own memory serves it again */
-    EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
-    mend_available room = room_for(w, w->streams[0]);
-    EXPECT_U64_EQ(10 * MEND_MIB, room.now_bytes);
-    EXPECT_U64_EQ(10 * MEND_MIB, room.after_waiting_bytes);
-    EXPECT_U64_EQ(6 * MEND_MIB, room.graph_pool_bytes);
-    EXPECT_U64_EQ(10 * MEND_MIB, expect_served(w, w->streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_graph_pool_destroy(graph_pool, w->streams[0]));
-    EXPECT_U64_EQ(0, room_for(w, w->streams[0]).graph_pool_bytes);
-    EXPECT_U64_EQ(16 * MEND_MIB, expect_served(w, w->streams[0]));
-}
-
 /* A graph keeps the start of a chunk that is empty: the rest of the chunk grows, for a block of any
  * size. */
 ROOM_TEST(pool_available, is_had_behind_what_graphs_hold)
@@ -91,24 +59,6 @@ ROOM_TEST(pool_available, is_had_behind_what_graphs_hold)
         EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     }
     EXPECT_TRUE(expect_served(w, w->streams[0]) < LIMIT);
-}
-
-/* Memory of another stream: behind a wait of the device at once, else after one of the host. */
-KIT_EACH(pool_available, tells_apart_what_needs_a_wait, int, may_wait, 2,
-         kit_open_set(w, w->sim_config.memory_bytes = 16 * MEND_MIB,
-                      w->pool_config.allow_stream_waits = may_wait ? 0 : -1))
-{
-    kit_alloc(w, 512, S(1));
-    kit_leave_in_flight(w, 9 * MEND_MIB, S(0), 1000, S(0));
-    mend_available own = room_for(w, S(0));
-    mend_available other = room_for(w, S(1));
-    EXPECT_U64_EQ(own.now_bytes, other.after_waiting_bytes);
-    EXPECT_TRUE(other.now_bytes < own.now_bytes);
-    EXPECT_TRUE(is_served_at_once(w, other.now_bytes, S(1)));
-    EXPECT_STATS(w, host_waits, 0);
-    void *after = kit_alloc(w, other.after_waiting_bytes, S(1));
-    EXPECT_STATS(w, host_waits, !may_wait);
-    kit_free(w, after, S(1));
 }
 
 /* Without a stream only idle memory is there at once. In a capture the context cannot be waited

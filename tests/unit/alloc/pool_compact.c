@@ -115,9 +115,7 @@ THIN_TEST(pool_compact, limits_are_kept, 64 * MEND_MIB)
     /* No chunk is begun with when the time is over. */
     limits.driver_calls = 0;
     limits.duration_ns = 8 * 1000000;
-    mend_sim_set_call_observer(r->w.sim, let_time_pass, r->w.sim);
-    report = compact(r, &limits);
-    mend_sim_set_call_observer(r->w.sim, NULL, NULL);
+    kit_observed(&r->w, let_time_pass, r->w.sim, report = compact(r, &limits));
     EXPECT_INT_EQ(MEND_COMPACT_TIME, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
 }

@@ -2,14 +2,6 @@
 
 #include "tests/support/kit.h"
 
-static void *take_in_one_chunk(mend_world *w, uint64_t size_bytes)
-{
-    void *block = NULL;
-    EXPECT_OK(mend_alloc_with(w->pool, size_bytes, S(0),
-                              KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &block));
-    return block;
-}
-
 /* Of three runs the largest misses more than the limit allows, and the next misses memory that the
  * driver refuses. Now the pool knows the device's memory, and that the last one misses nothing. */
 KIT_SET_TEST(pool_fallback, behind_a_refusal_what_creates_nothing_is_found,
@@ -17,12 +9,12 @@ KIT_SET_TEST(pool_fallback, behind_a_refusal_what_creates_nothing_is_found,
 {
     enum { DEVICE = 1024, RESERVED = 72 };
     const uint64_t page = 64 * MEND_KIB;
-    kit_free(w, take_in_one_chunk(w, 16 * page), S(0));
+    kit_free(w, kit_alloc_with(w, 16 * page, S(0), .in_one_chunk = 1), S(0));
     kit_alloc(w, 12 * page, S(0));
     void *behind = kit_alloc(w, 20 * page, S(0));
-    kit_free(w, take_in_one_chunk(w, 16 * page), S(0));
+    kit_free(w, kit_alloc_with(w, 16 * page, S(0), .in_one_chunk = 1), S(0));
     kit_alloc(w, 8 * page, S(0));
-    void *large = take_in_one_chunk(w, 24 * page);
+    void *large = kit_alloc_with(w, 24 * page, S(0), .in_one_chunk = 1);
     kit_free(w, behind, S(0));
     kit_free(w, large, S(0));
     EXPECT_STATS(w, reserved_bytes, RESERVED * page);

@@ -64,10 +64,8 @@ GROW_TEST(pool_grow, memory_that_comes_while_a_request_waits_its_turn_is_seen)
     int calls = 0;
     pthread_t thread = begin_in_line(r);
     kit_free(&r->w, freed, NULL);
-    mend_sim_set_call_observer(r->w.sim, count_call, &calls);
-    mend_mutex_unlock(&heap->grow);
-    pthread_join(thread, NULL);
-    mend_sim_set_call_observer(r->w.sim, NULL, NULL);
+    kit_observed(&r->w, count_call, &calls,
+                 (mend_mutex_unlock(&heap->grow), pthread_join(thread, NULL)));
     EXPECT_RESULT(MEND_OK, r->result);
     EXPECT_TRUE(r->pointer == freed);
     EXPECT_INT_EQ(0, calls);

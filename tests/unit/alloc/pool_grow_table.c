@@ -97,7 +97,7 @@ static void write(scenery *s, block *b)
 static block take(scenery *s, uint64_t size_bytes, uint64_t alignment_bytes)
 {
     block b = {NULL, size_bytes, s->stream, false};
-    b.pointer = kit_alloc_aligned(&s->w, size_bytes, alignment_bytes, s->stream);
+    b.pointer = kit_alloc_with(&s->w, size_bytes, s->stream, .alignment_bytes = alignment_bytes);
     write(s, &b);
     return b;
 }

@@ -145,7 +145,6 @@ KIT_TEST_IN(pool_no_stream, a_later_free_beside_it_keeps_nothing_waiting,
     EXPECT_STATS(w, host_waits, 0);
 }
 
-/* A stream that waits for work of another one, again and again, waits on the device. */
 NO_STREAM_TEST(long_work_elsewhere_neither_grows_the_pool_nor_stops_the_host)
 {
     void *long_used = kit_alloc(w, MEND_MIB, S(1));
@@ -214,7 +213,6 @@ NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
     EXPECT_STATS(w, reserved_bytes, reserved);
 }
 
-/* Only growth stalls the CPU: ready memory serves first. */
 KIT_TEST_IN(pool_no_stream, ready_chunks_are_moved_before_the_host_waits,
             kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
                          w->sim_config.has_no_context_events = 1,

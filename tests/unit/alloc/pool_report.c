@@ -38,7 +38,6 @@ KIT_EACH(pool_report, of_a_range_tells_what_would_fit, int, is_captured, 2,
                       w->pool_config.limit_bytes = is_captured ? 6 * MEND_MIB : 0))
 {
     mend_range *range = NULL;
-    mend_error error = MEND_ERROR_INIT;
     EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB, NULL, &range));
     kit_alloc(w, 4 * MEND_MIB, S(0));
     if (is_captured) {
@@ -47,9 +46,7 @@ KIT_EACH(pool_report, of_a_range_tells_what_would_fit, int, is_captured, 2,
         mend_sim_set_foreign_bytes(w->sim, 0, 2 * MEND_MIB);
     }
     EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 0, 3 * MEND_MIB, S(0)));
-    EXPECT_OK(mend_get_last_error(&error));
-    ASSERT_TRUE(error.oom_report != NULL);
-    EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->fitting_bytes);
+    EXPECT_FIELDS(kit_oom_report(), fitting_bytes, 2 * MEND_MIB);
     EXPECT_OK(mend_range_commit(range, 0, 2 * MEND_MIB, S(0)));
     if (is_captured) {
         mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
@@ -96,25 +93,19 @@ KIT_SETTING(keeps_2_mib_free, w->pool_config.min_free_bytes = 2 * MEND_MIB);
 KIT_TEST_IN(pool_report, memory_that_is_kept_free_is_not_held_by_others,
             kit_open_with(w, 8 * MEND_MIB, keeps_2_mib_free))
 {
-    mend_error error = MEND_ERROR_INIT;
     kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (min_free_bytes)");
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_U64_EQ(0, error.oom_report->device_others_bytes);
-    EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->device_kept_bytes);
+    EXPECT_FIELDS(kit_oom_report(), device_others_bytes, 0, device_kept_bytes, 2 * MEND_MIB);
 }
 
 /* An error of the driver's is no memory of anybody. */
 KIT_TEST_IN(pool_report, what_the_driver_does_not_say_is_held_by_nobody,
             kit_open_with(w, 8 * MEND_MIB, keeps_2_mib_free))
 {
-    mend_error error = MEND_ERROR_INIT;
     kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (min_free_bytes)");
     kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 7 * MEND_MIB, S(0), &(void *){NULL}));
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_FIELDS(*error.oom_report, device_others_bytes, 0, device_kept_bytes, 0, fitting_bytes,
-                  0);
+    EXPECT_FIELDS(kit_oom_report(), device_others_bytes, 0, device_kept_bytes, 0, fitting_bytes, 0);
 }
 
 /* Only free memory that others may hold is none to make a chunk of. */
@@ -126,43 +117,35 @@ KIT_TEST_IN(pool_report, live_exports_take_nothing_from_what_would_fit,
 {
     void *block = NULL;
     mend_export_token token;
-    mend_error error = MEND_ERROR_INIT;
     const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
     void *exported = kit_alloc(w, MEND_MIB, S(0));
     EXPECT_OK(mend_export(w->pool, exported, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     kit_free(w, kit_alloc(w, 2 * MEND_MIB, S(0)), S(0));
     EXPECT_OK(mend_set_limit(w->pool, 3 * MEND_MIB));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 3 * MEND_MIB, S(0), options, &block));
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_U64_EQ(2 * MEND_MIB, error.oom_report->fitting_bytes);
-    EXPECT_OK(mend_alloc_with(w->pool, 2 * MEND_MIB, S(0), options, &block));
-    kit_free(w, block, S(0));
+    EXPECT_FIELDS(kit_oom_report(), fitting_bytes, 2 * MEND_MIB);
+    kit_free(w, kit_alloc_with(w, 2 * MEND_MIB, S(0), .in_one_chunk = 1), S(0));
 }
 
 /* Of a chunk that sleeps nothing could be freed for others. */
 KIT_TEST(pool_report, the_owner_of_the_emptiest_chunk_is_awake)
 {
-    mend_error error = MEND_ERROR_INIT;
     void *sleeps = kit_alloc(w, 100 * MEND_KIB, S(0));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     void *awake = kit_alloc(w, 4 * MEND_KIB, S(0));
     EXPECT_OK(mend_set_limit(w->pool, MEND_MIB));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 2 * MEND_MIB, S(0), &(void *){NULL}));
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_FIELDS(*error.oom_report, owner_address, (uintptr_t)awake);
+    EXPECT_FIELDS(kit_oom_report(), owner_address, (uintptr_t)awake);
     EXPECT_OK(mend_set_limit(w->pool, 0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, sleeps, S(0));
 }
 
-/* With its guard. */
 KIT_TEST_IN(pool_report, what_would_fit_has_room_for_its_guard,
             kit_open_set(w, w->pool_config.observe = "guard",
                          w->pool_config.limit_bytes = 8 * MEND_MIB))
 {
-    mend_error error = MEND_ERROR_INIT;
     kit_alloc(w, 5 * MEND_MIB - 512, S(0));
     kit_expect_none(w, 4 * MEND_MIB, S(0), "would fit");
-    EXPECT_OK(mend_get_last_error(&error));
-    kit_alloc(w, error.oom_report->fitting_bytes, S(0));
+    kit_alloc(w, kit_oom_report().fitting_bytes, S(0));
 }

@@ -54,7 +54,6 @@ KIT_SET_TEST(pool_trim_wait, a_pool_that_is_emptied_in_each_step_makes_fewer_chu
     EXPECT_TRUE(2 * (created[4] - created[3]) <= created[1]);
 }
 
-/* Memory of graphs that have ended is released, at once or after their last launch. */
 KIT_EACH(pool_trim_wait, memory_of_graphs_that_ended_goes_back, int, waits, 2, kit_open_default(w))
 {
     kit_begin_capture(w, S(0));

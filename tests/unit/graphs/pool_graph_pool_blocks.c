@@ -164,37 +164,6 @@ WORLD_TEST(pool_graph_pool_blocks, a_block_tells_its_graph_pool_and_tag)
     EXPECT_PTR_EQ(NULL, info.graph_pool); /* it outlives the graph pool */
 }
 
-MEND_TEST(pool_graph_pool_blocks, options_that_are_not_possible_are_refused)
-{
-    mend_world w;
-    mend_world another;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    ASSERT_TRUE(kit_open_with(&another, 8 * MEND_MIB, NULL));
-    mend_graph_pool *graph_pool = kit_graph_pool(&another);
-    void *block = &w;
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, NULL, &block));
-    EXPECT_INVALID(alloc_with(&w, 512, w.streams[0], graph_pool, NULL, &block));
-    EXPECT_INVALID(alloc_with(&another, 512, MEND_NO_STREAM, graph_pool, NULL, &block));
-    options.struct_size = sizeof(options) + 8;
-    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
-    options.struct_size = sizeof(size_t) + 1;
-    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
-    options = (mend_alloc_options)MEND_ALLOC_OPTIONS_INIT;
-    options.alignment_bytes = 3;
-    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
-    options.alignment_bytes = 1024;
-    options.address = (void *)(uintptr_t)(1024 + 512);
-    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
-    EXPECT_PTR_EQ(&w, block);
-    EXPECT_INVALID(mend_graph_pool_free(NULL, block, NULL));
-    EXPECT_INVALID(mend_graph_pool_free(graph_pool, block, MEND_NO_STREAM));
-    EXPECT_OK(mend_graph_pool_free(graph_pool, NULL, NULL));
-    EXPECT_ERROR(FOREIGN_POINTER, mend_graph_pool_free(graph_pool, block, NULL));
-    kit_close(&another);
-    kit_close(&w);
-}
-
 WORLD_TEST(pool_graph_pool_blocks, a_block_begins_at_the_address_that_was_named)
 {
     char *all = kit_alloc(w, 4 * MEND_MIB, S(0));
@@ -264,10 +233,8 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_is_restored_at_its_addresses)
     mend_graph_pool_block checkpoint[MOST_BLOCKS];
     void *kept = alloc_in(w, MEND_MIB, S(0), graph_pool);
     void *temporary = alloc_in(w, 3 * MEND_MIB, S(0), graph_pool);
-    void *output = NULL;
     KIT_THREAD(.sleep_tag = 5);
-    EXPECT_OK(mend_alloc_with(w->pool, 700, S(1),
-                              KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool), &output));
+    void *output = kit_alloc_with(w, 700, S(1), .graph_pool = graph_pool);
     mend_set_alloc_options(NULL, NULL);
     kit_use(w, S(0), kept, MEND_MIB, 10);
     free_in(graph_pool, temporary, S(0));

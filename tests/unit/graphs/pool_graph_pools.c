@@ -7,7 +7,6 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 
-/* Others have none of its chunks. Its own requests do, and after its end all. */
 WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_until_it_ends)
 {
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
@@ -62,7 +61,6 @@ WORLD_TEST(pool_graph_pools, another_stream_of_a_capture_gets_what_its_graph_put
     mend_sim_graph_destroy(w->sim, graph);
 }
 
-/* A graph does not wait for work outside of captures. */
 WORLD_TEST(pool_graph_pools, what_a_stream_freed_outside_of_captures_is_in_no_graph_s_order)
 {
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, MEND_EVERY_STREAM);
@@ -103,7 +101,6 @@ WORLD_TEST(pool_graph_pools, a_block_that_outlives_its_graph_pool_waits_for_the_
     mend_sim_graph_destroy(w->sim, graph);
 }
 
-/* Both name the legacy stream. */
 KIT_EACH(pool_graph_pools, the_legacy_stream_is_one_by_either_name, int, by_number, 2,
          kit_open_with(w, 8 * MEND_MIB, NULL))
 {
@@ -113,7 +110,6 @@ KIT_EACH(pool_graph_pools, the_legacy_stream_is_one_by_either_name, int, by_numb
     EXPECT_OK(mend_graph_pool_end(graph_pool));
 }
 
-/* The graph of one capture is not in the order of another one. */
 WORLD_TEST(pool_graph_pools, what_a_stream_freed_in_another_capture_is_in_no_graph_s_order)
 {
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, MEND_EVERY_STREAM);
@@ -139,9 +135,7 @@ WORLD_TEST(pool_graph_pools, a_joined_branch_leaves_a_block_of_a_named_graph_poo
     void *blocks[2] = {NULL, NULL};
     kit_begin_capture(w, S(0));
     for (int i = 0; i < 2; i++) {
-        EXPECT_OK(mend_alloc_with(w->pool, block_bytes, S(0),
-                                  KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool),
-                                  &blocks[i]));
+        blocks[i] = kit_alloc_with(w, block_bytes, S(0), .graph_pool = graph_pool);
         EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
         EXPECT_OK(mend_graph_pool_record_stream(graph_pool, blocks[i], S(1)));
         kit_use(w, S(1), blocks[i], block_bytes, 100);

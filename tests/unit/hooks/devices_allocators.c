@@ -121,7 +121,6 @@ DEVICES_TEST(devices_allocators, other_devices_stay_mends_own)
     EXPECT_INT_EQ(1, r->c.frees);
 }
 
-/* Two threads free a block at once: both find whose it is, and the first to take it frees it. */
 COUNTED_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
 {
     void *block = counter_allocate(0);

@@ -68,7 +68,6 @@ static mend_status close_another(const mend_driver *driver, int device)
     return world->w.driver->device_close(world->w.driver, device - MEND_DEVICE_LIMIT);
 }
 
-/* A process may have pools of more devices than the table of default pools. */
 DEVICES_TEST(devices_pools, a_pool_of_a_device_beyond_the_table_is_nobodys_default)
 {
     mend_pool *beyond = NULL;
@@ -109,7 +108,6 @@ DEVICES_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
     EXPECT_U64_EQ(3 * MEND_MIB, released);
 }
 
-/* A block is found whatever device it is of, and an allocation goes to the one that is current. */
 DEVICES_TEST(devices_pools, where_no_device_is_named_it_is_found)
 {
     void *blocks[2] = {NULL, NULL};

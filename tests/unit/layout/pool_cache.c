@@ -81,8 +81,6 @@ CACHE_TEST(pool_cache, a_cached_block_is_free)
     expect_cached(r, 1);
 }
 
-/* A block freed on another stream than it was allocated for is that stream's, if the memory waits
- * for nothing else. */
 CACHE_TEST(pool_cache, belongs_to_the_stream_of_the_free)
 {
     kit_free(&r->w, r->row[1], r->other);

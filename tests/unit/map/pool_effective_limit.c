@@ -234,7 +234,6 @@ FRESH_TEST(pool_effective_limit, is_asked_again_once_half_of_it_is_taken)
     request(s, MEND_OK, MEND_MIB);
 }
 
-/* It learns of memory taken by others from one refusal, during a request. */
 FRESH_TEST(pool_effective_limit, is_asked_after_a_refusal)
 {
     others_hold(s, 0);

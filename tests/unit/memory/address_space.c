@@ -22,7 +22,6 @@ static void open_space(mend_world *w, mend_space *space)
     EXPECT_TRUE(mend_space_reserve_nodes(space, 64));
 }
 
-/* The first refusal is reported, and the rest is released all the same. */
 KIT_LAST_TEST(address_space, the_first_refusal_at_the_end_is_reported, kit_open_default(w))
 {
     mend_space space;

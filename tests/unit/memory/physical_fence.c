@@ -129,19 +129,6 @@ FENCE_TEST(physical_fence, events_of_the_context_wait_side_by_side)
     }
 }
 
-FENCE_TEST(physical_fence, the_host_waits_for_the_oldest_event_and_no_more)
-{
-    mend_stamp freed[2];
-    for (int i = 0; i < 2; i++) {
-        (void)stream_rig_work_and_free(r, r->first, SHORT_NS);
-        freed[i] = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
-        EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second));
-    }
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_unfenced(&r->streams, r->second));
-    expect_passed(r, freed[0], true);
-    expect_passed(r, freed[1], false);
-}
-
 /* The later fence of the same stream is not due. */
 FENCE_TEST(physical_fence, the_host_waits_for_the_event_though_a_later_fence_is_there)
 {
@@ -212,27 +199,6 @@ FENCE_TEST(physical_fence, an_event_of_a_capture_covers_nothing)
     }
 }
 
-/* The later fence of a stream covers the earlier memory as well. */
-MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place)
-{
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp early = work_and_close(&r, SHORT_NS);
-    mend_stamp late = work_and_close(&r, SHORT_NS);
-    mend_stream_state *state = &r.streams.items[r.first];
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, r.handles[1], MEND_SIM_CAPTURE_RELAXED));
-    EXPECT_INT_EQ(MEND_DRIVER_OK,
-                  r.device->event_record(r.device, state->fences[0].event, r.handles[1]));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, r.handles[1], NULL));
-    mend_sim_advance(r.sim, LONG_NS);
-    EXPECT_TRUE(mend_streams_poll(&r.streams));
-    expect_passed(&r, early, true);
-    expect_passed(&r, late, true);
-    EXPECT_FALSE(state->open);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r.streams).status);
-    mend_sim_destroy(r.sim); /* which has heard of the question */
-}
-
 /* What is due lost its own event to a capture. That of what was freed later covers it. */
 FENCE_TEST(physical_fence, the_host_waits_for_a_later_fence_in_the_place_of_a_lost_one)
 {
@@ -247,18 +213,6 @@ FENCE_TEST(physical_fence, the_host_waits_for_a_later_fence_in_the_place_of_a_lo
     expect_passed(r, early, true);
     expect_passed(r, late, true);
     expect_wait(r, false);
-}
-
-/* Memory freed before the fence counts for no later one. */
-FENCE_TEST(physical_fence, a_recorded_epoch_leaves_the_next_one_empty)
-{
-    work_and_free(r, SHORT_NS);
-    work_and_free(r, SHORT_NS);
-    EXPECT_U64_EQ(2, r->streams.items[r->first].open_bytes);
-    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, r->first));
-    EXPECT_U64_EQ(0, r->streams.items[r->first].open_bytes);
-    work_and_free(r, SHORT_NS);
-    EXPECT_U64_EQ(1, r->streams.items[r->first].open_bytes);
 }
 
 static mend_event spoilt;

@@ -95,15 +95,3 @@ STREAM_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused, fa
     r->streams.contexts[MEND_OWN_CONTEXT] = r->info.context;
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));
 }
-
-STREAM_TEST(physical_stream, a_handle_in_one_capture_is_one_stream, true)
-{
-    begin(r);
-    uint32_t stream = stream_rig_find(r, r->handles[0], 0);
-    EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
-    uint32_t in_graph_pool = stream_rig_find(r, r->handles[0], 7);
-    EXPECT_TRUE(stream != in_graph_pool);
-    EXPECT_U64_EQ(in_graph_pool, stream_rig_find(r, r->handles[0], 7));
-    EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
-    end(r);
-}

@@ -57,25 +57,3 @@ WAITS_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
     EXPECT_TRUE(mend_waits_drop_passed(r->env, &waits));
     EXPECT_TRUE(mend_waits_are_ready(r->env.streams, &waits, MEND_STREAM_UNKNOWN, 0));
 }
-
-WAITS_TEST(physical_waits, every_stamp_must_be_ready)
-{
-    mend_waits waits = {0};
-    mend_waits_add(r->env, &waits, (mend_stamp){5, 1});
-    mend_waits_add(r->env, &waits, (mend_stamp){OPEN_EPOCH, 2});
-    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 1, 0));
-    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 2, 0));
-    /* An epoch with a fence can be waited for, an open one has none yet. */
-    static mend_fence first_fence = {.epoch = 6};
-    r->states[1].fences = &first_fence;
-    r->states[1].fence_count = 1;
-    EXPECT_TRUE(mend_waits_are_ready(r->env.streams, &waits, 2, MEND_ANY_FENCE));
-    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 3, MEND_ANY_FENCE));
-    static mend_fence second_fence = {.epoch = OPEN_EPOCH};
-    r->states[2].fences = &second_fence;
-    r->states[2].fence_count = 1;
-    EXPECT_TRUE(mend_waits_are_ready(r->env.streams, &waits, 3, MEND_ANY_FENCE));
-    mend_waits_add(r->env, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
-    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 3, MEND_ANY_FENCE));
-    mend_waits_clear(r->env, &waits);
-}

@@ -108,7 +108,6 @@ KIT_EACH(pool_capture_memory, the_front_cache_serves_no_capture, uint64_t, is_ca
     }
 }
 
-/* The driver refuses: the call fails, and nothing has changed. */
 KIT_EACH(pool_capture_memory, without_an_answer_of_the_driver_nothing_is_done, int, i, 2,
          kit_open_with(w, 8 * MEND_MIB, NULL))
 {

@@ -69,7 +69,7 @@ KIT_TEST_IN(pool_captures, nothing_mapped_goes_while_one_is_known,
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, S(1));
     /* moves chunks, so that retired mappings are there as well */
-    kit_free(w, kit_alloc_aligned(w, 7 * MEND_MIB, MEND_GIB, S(1)), S(1));
+    kit_free(w, kit_alloc_with(w, 7 * MEND_MIB, S(1), .alignment_bytes = MEND_GIB), S(1));
     uint64_t retired = mend_world_stats(w).retired_bytes;
     EXPECT_TRUE(retired > 0);
     mend_sim_advance(w->sim, 10000);
@@ -105,7 +105,6 @@ WORLD_TEST(pool_captures, that_failed_leave_a_graph_pool_that_can_be_released)
     EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
 }
 
-/* The graph may use the block. Earlier work of the stream does. */
 WORLD_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its_graph)
 {
     kit_alloc(w, 5 * MEND_MIB, S(1));

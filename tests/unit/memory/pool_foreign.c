@@ -113,16 +113,6 @@ SCENE_TEST(pool_foreign, what_was_freed_without_a_stream_waits_for_the_context_t
     kit_expect_waits(w, 2, 0);
 }
 
-SCENE_TEST(pool_foreign, memory_is_allocated_and_freed_there, open_scene(r, NULL))
-{
-    const mend_stream streams[] = {r->foreign, S(0), r->beside, r->foreign};
-    for (int i = 0; i < 4; i++) {
-        kit_leave_in_flight(w, block_bytes, streams[i], LONG, streams[i]);
-        mend_world_check(w);
-    }
-    kit_expect_waits(w, 3, 0);
-}
-
 SCENE_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context, open_scene(r, NULL))
 {
     kit_free(w, use_there(r), MEND_NO_STREAM);

@@ -99,10 +99,8 @@ WORLD_TEST(pool_identity, a_fence_that_ended_up_in_a_graph_covers_nothing)
 {
     beginning b = {w, 0};
     kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    mend_sim_set_call_observer(w->sim, begin_before_the_record, &b);
     w->captured_records_meant = 1;
-    kit_expect_none(w, block_bytes, S(1), "");
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_observed(w, begin_before_the_record, &b, kit_expect_none(w, block_bytes, S(1), ""));
     EXPECT_INT_EQ(-1, b.records);
     EXPECT_STATS(w, stream_waits, 0);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
@@ -118,10 +116,9 @@ WORLD_TEST(pool_identity, a_graph_pool_is_not_released_behind_a_graph)
     kit_free(w, kit_alloc(w, block_bytes, S(1)), S(1));
     EXPECT_OK(mend_graph_pool_end(graph_pool));
     kit_alloc(w, 512, S(0));
-    mend_sim_set_call_observer(w->sim, begin_before_the_record, &b);
     w->captured_records_meant = 1;
-    EXPECT_ERROR(CAPTURING, mend_graph_pool_destroy(graph_pool, S(0)));
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_observed(w, begin_before_the_record, &b,
+                 EXPECT_ERROR(CAPTURING, mend_graph_pool_destroy(graph_pool, S(0))));
     mend_world_check(w);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));

@@ -35,25 +35,6 @@ static void expect_waits(mend_world *w, uint64_t on_device, uint64_t on_host)
 #define MAY_VANISH_TEST(suite, name)                                                               \
     KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, may_vanish))
 
-/* The new stream has the old one's handle, and knows nothing of its work. */
-MAY_VANISH_TEST(pool_vanish, memory_of_a_stream_that_ended_waits_for_its_fence)
-{
-    kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    vanish(w, 0);
-    take_over(w, S(0));
-    expect_waits(w, 1, 0);
-}
-
-MAY_VANISH_TEST(pool_vanish, nobody_asks_about_a_stream_that_ended)
-{
-    kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    EXPECT_OK(mend_sim_stream_destroy(w->sim, S(0)));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    take_over(w, S(1));
-    expect_waits(w, 1, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(0)));
-}
-
 /* Freed on a captured stream: no fence can be recorded, and the wait for the context covers it. */
 KIT_EACH(pool_vanish, memory_freed_in_a_capture_comes_back_when_its_graph_is_destroyed, int, i, 4,
          kit_open_with(w, 8 * MEND_MIB, may_vanish))

@@ -130,7 +130,6 @@ KIT_CASE(policy_fit, anywhere_is_also_behind_what_another_stream_freed, hand_hea
     EXPECT_INT_EQ(0, fit_pages(h, 5));
 }
 
-/* Of runs that all wait for another stream so many are looked at, and no more. */
 MEND_TEST(policy_fit, so_many_runs_are_looked_at)
 {
     for (uint64_t waiting = SEARCH_TRIES - 1; waiting <= SEARCH_TRIES; waiting++) {

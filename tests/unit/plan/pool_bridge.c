@@ -82,8 +82,7 @@ GAPS_TEST(memory_beside_other_sleep_tags_is_no_part_of_it, 16)
     release(r, 9, 10);
     release(r, 12, 14);
     void *stays = (char *)r->blocks[9] + MEND_MIB / 2;
-    EXPECT_OK(mend_alloc_with(r->w.pool, MEND_MIB / 2, r->w.streams[0],
-                              KIT_OPTIONS(mend_alloc_options, .address = stays), &stays));
+    stays = kit_alloc_with(&r->w, MEND_MIB / 2, r->w.streams[0], .address = stays);
     KIT_THREAD(.sleep_tag = 1);
     EXPECT_TRUE(r->blocks[6] != kit_alloc(&r->w, 7 * MEND_MIB / 2, r->w.streams[0]));
     EXPECT_U64_EQ(6, mend_world_stats(&r->w).chunks_moved);

@@ -159,13 +159,11 @@ typedef struct other_request {
 static void *ask_for_one_chunk(void *argument)
 {
     other_request *o = argument;
-    EXPECT_OK(mend_alloc_with(o->f->w.pool, 512 * MEND_KIB, o->f->owner,
-                              KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &o->block));
+    o->block = kit_alloc_with(&o->f->w, 512 * MEND_KIB, o->f->owner, .in_one_chunk = 1);
     atomic_store(&o->is_done, true);
     return NULL;
 }
 
-/* But a block in one chunk is pinned there, which takes the grow lock. */
 KIT_CASE(pool_remake, while_another_makes_room_a_block_in_one_chunk_waits_for_its_pin, full_program,
          f, open_row(f), kit_close(&f->w))
 {

@@ -50,7 +50,6 @@ static void pass(mend_world *w, uint64_t ms)
     mend_sim_advance(w->sim, ms * 1000000);
 }
 
-/* Free memory of graphs that ended is released, awake or asleep. */
 KIT_EACH(pool_collect, memory_of_graphs_that_ended_goes_back, int, sleeps, 2, open_idle(w, NULL))
 {
     kit_begin_capture(w, S(0));

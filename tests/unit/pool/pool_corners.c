@@ -28,7 +28,7 @@ KIT_TEST_IN(pool_corners, trim_leaves_what_is_in_flight_without_a_word,
     void *block = kit_alloc(w, 5 * MEND_MIB, first);
     kit_launch(w, first, MEND_SIM_WORK_TOUCH, block, 5 * MEND_MIB, 0, 1000);
     kit_free(w, block, first);
-    block = kit_alloc_aligned(w, 5 * MEND_MIB, MEND_GIB, second);
+    block = kit_alloc_with(w, 5 * MEND_MIB, second, .alignment_bytes = MEND_GIB);
     EXPECT_TRUE(mend_world_stats(w).retired_bytes > 0);
     kit_free(w, block, second);
     uint64_t released = 1;
@@ -117,7 +117,6 @@ KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
     kit_alloc(w, 64 * MEND_MIB, NULL);
 }
 
-/* New memory is made beside a capture in the same thread, and the thread is as it was. */
 KIT_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
 {
     mend_capture_mode mode = MEND_CAPTURE_MODE_THREAD_LOCAL;
@@ -171,7 +170,7 @@ KIT_SET_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted,
 {
     void *block = kit_alloc(w, MEND_MIB, NULL);
     kit_free(w, block, NULL);
-    kit_alloc_aligned(w, MEND_MIB, MEND_GIB, NULL);
+    kit_alloc_with(w, MEND_MIB, NULL, .alignment_bytes = MEND_GIB);
     EXPECT_STATS(w, retired_bytes, MEND_MIB);
     kit_fail(w, "event_record", 0, 1, MEND_DRIVER_UNKNOWN);
     uint64_t before = mend_world_stats(w).driver_failures;

@@ -36,19 +36,6 @@ static void see(void *context, const char *call, int is_after)
     }
 }
 
-KIT_EACH(pool_full_queue, a_record_and_a_wait_of_a_stream_keep_nobody_waiting, int, is_wait, 2,
-         kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    interruption i = {.w = w, .call = is_wait ? "stream_wait" : "event_record"};
-    kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    mend_sim_set_call_observer(w->sim, see, &i);
-    kit_leave_in_flight(w, block_bytes, S(1), 10, S(1));
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
-    EXPECT_TRUE(i.calls > 0);
-    EXPECT_INT_EQ(i.calls, i.was_free);
-    EXPECT_STATS(w, stream_waits, 1);
-}
-
 static void *audit_in_the_middle(void *argument)
 {
     mend_world_check(((const interruption *)argument)->w);
@@ -64,9 +51,7 @@ KIT_SET_TEST(pool_full_queue, a_free_is_over_before_its_users_are_recorded,
     EXPECT_OK(mend_record_stream(w->pool, block, S(0)));
     EXPECT_OK(mend_record_stream(w->pool, block, S(2)));
     kit_use(w, S(0), block, block_bytes, 1000);
-    mend_sim_set_call_observer(w->sim, see, &i);
-    kit_free(w, block, S(1));
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_observed(w, see, &i, kit_free(w, block, S(1)));
     EXPECT_TRUE(i.is_done);
     EXPECT_FIELDS(i, calls, 3, was_free, 3);
 }

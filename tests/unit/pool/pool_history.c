@@ -165,43 +165,6 @@ RIG_TEST(pins_and_graph_pools_are_told, open_rig(r))
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, r->stream));
 }
 
-static void *alloc_tagged(rig *r, mend_graph_pool *graph_pool, uint64_t tag)
-{
-    void *block = NULL;
-    EXPECT_OK(mend_alloc_with(r->w.pool, QUARTER, r->stream,
-                              KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool, .tag = tag),
-                              &block));
-    return block;
-}
-
-RIG_TEST(restorations_of_a_graph_pool_are_told, open_rig_of(r, 4 * MEND_MIB, 0))
-{
-    enum { BLOCKS = 4 };
-    mend_graph_pool_block checkpoint[BLOCKS];
-    void *blocks[BLOCKS];
-    size_t count = 0;
-    mend_graph_pool *graph_pool = kit_graph_pool(w);
-    for (uint64_t i = 0; i < BLOCKS; i++) {
-        blocks[i] = alloc_tagged(r, graph_pool, i + 1);
-    }
-    EXPECT_OK(mend_graph_pool_checkpoint(graph_pool, checkpoint, sizeof(mend_graph_pool_block),
-                                         BLOCKS, &count));
-    for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_OK(mend_graph_pool_free(graph_pool, blocks[i], r->stream));
-    }
-    void *large = NULL;
-    EXPECT_OK(mend_alloc_with(w->pool, 4 * MEND_MIB, r->stream,
-                              KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool), &large));
-    EXPECT_OK(mend_graph_pool_free(graph_pool, large, r->stream));
-    EXPECT_OK(
-        mend_graph_pool_restore(graph_pool, checkpoint, sizeof(mend_graph_pool_block), count));
-    follow(r);
-    EXPECT_U64_EQ(2 * BLOCKS + 1, r->follower.seen[MEND_EVENT_ALLOC]);
-    EXPECT_U64_EQ(BLOCKS + 1, r->follower.seen[MEND_EVENT_FREE]);
-    EXPECT_OK(mend_graph_pool_restore(graph_pool, NULL, sizeof(mend_graph_pool_block), 0));
-    EXPECT_OK(mend_graph_pool_destroy(graph_pool, r->stream));
-}
-
 RIG_TEST(a_reader_takes_more_than_the_lock_is_held_for, open_rig(r))
 {
     static mend_history_event events[ROOM];

@@ -220,9 +220,7 @@ FAMILY_TEST(pool_peer_pools, one_that_waits_serves_its_own_threads, open_family(
     kit_alloc_from(r->pools[1], 64 * MEND_KIB, NULL);
     EXPECT_OK(mend_free(r->pools[1], freed, NULL));
     leave_in_flight(r, r->pools[1], 6 * MEND_MIB, 1000);
-    mend_sim_set_call_observer(w->sim, use_while_it_waits, r);
-    kit_alloc(w, 4 * MEND_MIB, NULL);
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_observed(w, use_while_it_waits, r, kit_alloc(w, 4 * MEND_MIB, NULL));
     EXPECT_INT_EQ(1, r->waits);
     EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
 }

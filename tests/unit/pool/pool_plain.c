@@ -139,12 +139,10 @@ PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
 /* Chunks and plain blocks share one limit and one device, and idle chunks are released for them. */
 PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
 {
-    void *none = NULL;
     mend_set_alloc_options(NULL, NULL);
     void *in_chunk = kit_alloc(w, 8 * MEND_MIB, NULL);
     kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
-    EXPECT_OK(mend_alloc_with(w->pool, 2 * MEND_MIB, NULL,
-                              KIT_OPTIONS(mend_alloc_options, .plain = 1), &none));
+    void *none = kit_alloc_with(w, 2 * MEND_MIB, NULL, .plain = 1);
     KIT_THREAD(.plain = 1);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
     kit_free(w, in_chunk, NULL);

@@ -86,7 +86,6 @@ RANGE_TEST(pool_range, parts_of_a_commit_take_nothing_from_each_other, 6 * PAGE)
     }
 }
 
-/* Pages of the small range come from chunks of its own size, beside a range of larger pages. */
 KIT_TEST(pool_range, each_range_of_a_commit_gets_chunks_of_its_page)
 {
     mend_range *small = create(w, 8 * PAGE, PAGE);

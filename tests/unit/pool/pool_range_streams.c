@@ -32,7 +32,6 @@ RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
     EXPECT_OK(mend_unpin(w->pool, at(range, 0), PAGE));
 }
 
-/* Where nothing waits for several streams, a page needs no node for each. */
 KIT_TEST_IN(pool_range_streams, pages_and_streams_need_no_nodes_for_each_pair,
             kit_open_set(w, w->pool_config.limit_bytes = 34 * MEND_MIB))
 {
@@ -79,7 +78,6 @@ KIT_TEST_IN(pool_range_streams, chunks_take_along_what_many_streams_do,
     EXPECT_TRUE(mend_world_check(w));
 }
 
-/* Pages of two ranges, each last used by a stream of its own, in one commit. */
 KIT_TEST_IN(pool_range_streams, a_commit_of_several_ranges_waits_for_the_streams_of_each,
             kit_open_set(w, w->pool_config.limit_bytes = 2 * MEND_MIB))
 {

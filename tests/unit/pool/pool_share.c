@@ -1,30 +1,9 @@
 /* mend_export, mend_import, mend_import_close, and the first two by fabric handles. */
 #include <string.h>
 
-#include "mend/mend_range.h"
 #include "share/share.h"
-#include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/unit/pool/share_rig.h"
-
-SHARE_TEST(pool_share, an_import_takes_addresses_for_its_chunks_alone)
-{
-    void *ours = kit_alloc(from, CHUNK + 4096, from->streams[0]);
-    share_ticket t = share_export(r, ours);
-    mend_stats exporter = mend_world_stats(from);
-    void *theirs = share_import(to, &t);
-    mend_stats stats = mend_world_stats(to);
-    EXPECT_FIELDS(exporter, exported_blocks, 1, exported_bytes, exporter.pinned_bytes);
-    EXPECT_FIELDS(stats, imports, 1, imported_bytes, exporter.exported_bytes);
-    EXPECT_FIELDS(stats, mapped_bytes, stats.imported_bytes, reserved_bytes, 0);
-    EXPECT_LEDGER(to, chunks, 0, foreign_chunks, stats.mappings);
-    EXPECT_U64_EQ(t.by_fabric ? (t.size - 64) / 72 : stats.mappings, stats.mappings);
-    share_close(to, theirs);
-    EXPECT_STATS(to, imports, 0, imported_bytes, 0, mapped_bytes, 0, mappings, 0);
-    EXPECT_LEDGER(to, foreign_chunks, 0);
-    kit_free(from, ours, from->streams[0]);
-    EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
-}
 
 enum { SMALL_SHARES = 60 };
 
@@ -51,7 +30,6 @@ SHARE_TEST(pool_share, imports_take_addresses_by_what_they_map)
     EXPECT_STATS(to, address_bytes, 0);
 }
 
-/* Memory that importers hold is not released to the device: the exporter can tell. */
 SHARE_TEST(pool_share, memory_that_importers_keep_is_told_to_its_exporter)
 {
     void *ours = kit_alloc(from, 4 * CHUNK, from->streams[0]);
@@ -93,53 +71,6 @@ SHARE_TEST(pool_share, a_block_has_one_token_as_long_as_it_lives)
     EXPECT_PTR_EQ(block, kit_alloc(from, 4096, from->streams[0]));
     again = share_export(r, block);
     EXPECT_FALSE(share_are_equal(&first, &again));
-}
-
-SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
-{
-    enum { PAGE = 2 * CHUNK };
-    mend_export_token token;
-    mend_export_token again;
-    uint64_t offset_bytes = 0;
-    uint64_t size_bytes = 0;
-    unsigned char *theirs = NULL;
-    mend_pool *pool = from->pool;
-    mend_range *range = NULL;
-    mend_range_info info = MEND_RANGE_INFO_INIT;
-    EXPECT_OK(mend_range_create(pool, 8 * PAGE, KIT_OPTIONS(mend_range_options, .page_bytes = PAGE),
-                                &range));
-    EXPECT_OK(mend_range_commit(range, 0, 5 * PAGE, from->streams[0]));
-    EXPECT_OK(mend_range_get_info(range, &info));
-    unsigned char *ours = info.base;
-    EXPECT_OK(
-        share_token_at(pool, ours + PAGE + 512, &token, &offset_bytes, .size_bytes = 2 * PAGE));
-    EXPECT_U64_EQ(512, offset_bytes);
-    EXPECT_STATS(from, exported_blocks, 1, exported_bytes, 3 * PAGE);
-    EXPECT_OK(share_token_at(pool, ours + 2 * PAGE, &again, &offset_bytes, .size_bytes = PAGE));
-    EXPECT_U64_EQ(PAGE, offset_bytes);
-    EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) == 0);
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "a page is in one export",
-                   share_token(pool, ours, &again, .size_bytes = 2 * PAGE));
-    EXPECT_INVALID(share_token(pool, ours + 3 * PAGE, &again, .size_bytes = 2 * PAGE));
-    EXPECT_REFUSAL(DOUBLE_FREE, "not committed",
-                   share_token(pool, ours + 4 * PAGE, &again, .size_bytes = 2 * PAGE));
-    EXPECT_INVALID(share_token(pool, ours, &again, .size_bytes = 9 * PAGE));
-    EXPECT_INVALID(share_token(pool, ours, &again, .kind = 2));
-    void *block = kit_alloc(from, 4096, from->streams[0]);
-    EXPECT_ERROR(FOREIGN_POINTER, share_token(pool, block, &again, .size_bytes = 1));
-    kit_free(from, block, from->streams[0]);
-    r->ticket = share_export(r, ours + 3 * PAGE); /* the same, in this way too */
-    EXPECT_OK(mend_import(r->by_fabric ? r->from.pool : to->pool, &token, MEND_EXPORT_TOKEN_BYTES,
-                          (void **)&theirs, &size_bytes));
-    EXPECT_U64_EQ(3 * PAGE, size_bytes);
-    memset(ours, 7, 5 * PAGE);
-    EXPECT_TRUE(memcmp(ours + PAGE, theirs, size_bytes) == 0);
-    share_close(r->by_fabric ? &r->from : to, theirs);
-    EXPECT_OK(mend_range_decommit(range, 3 * PAGE, PAGE, from->streams[0]));
-    EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
-    EXPECT_OK(share_token(pool, ours, &again, .size_bytes = 3 * PAGE));
-    EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) != 0);
-    EXPECT_OK(mend_range_destroy(range, from->streams[0])); /* with the export */
 }
 
 MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
@@ -185,7 +116,6 @@ SHARE_TEST(pool_share, a_capture_forbids_a_close_that_would_need_to_know_its_end
     EXPECT_OK(mend_import_close(to->pool, theirs, to->streams[0]));
 }
 
-/* Its chunk stays where it is, beside blocks that come and go, until it is freed. */
 SHARE_TEST(pool_share, an_exported_block_is_neither_moved_nor_compacted)
 {
     mend_compact_report report = MEND_COMPACT_REPORT_INIT;

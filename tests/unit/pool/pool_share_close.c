@@ -62,13 +62,12 @@ KIT_TEST_IN(pool_share_close, memory_that_others_may_hold_is_no_part_of_one_chun
             kit_open_with(w, 8 * CHUNK, share))
 {
     mend_export_token token = {{0}};
-    void *theirs = NULL, *block = NULL, *blocks[8];
-    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    void *theirs = NULL, *blocks[8];
     kit_alloc_row(w, blocks, 8, CHUNK, S(0));
     EXPECT_OK(mend_export(w->pool, blocks[7], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_OK(mend_import(w->pool, &token, MEND_EXPORT_TOKEN_BYTES, &theirs, NULL));
     kit_free_row(w, &blocks[5], 3, S(0));
-    EXPECT_OK(mend_alloc_with(w->pool, 2 * CHUNK, S(0), options, &block));
+    kit_alloc_with(w, 2 * CHUNK, S(0), .in_one_chunk = 1);
     EXPECT_STATS(w, importers_bytes, 0, free_empty_bytes, CHUNK);
     EXPECT_OK(mend_import_close(w->pool, theirs, MEND_NO_STREAM));
 }

@@ -9,28 +9,6 @@
 
 enum { LONG = 100000 };
 
-static void *alloc_with(mend_world *w, mend_alloc_options options, uint64_t size_bytes)
-{
-    EXPECT_OK(mend_set_alloc_options(&options, NULL));
-    void *block = kit_alloc(w, size_bytes, S(0));
-    EXPECT_OK(mend_set_alloc_options(NULL, NULL));
-    return block;
-}
-
-static void *alloc_plain(mend_world *w, uint64_t size_bytes)
-{
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.plain = 1;
-    return alloc_with(w, options, size_bytes);
-}
-
-static void *alloc_tagged(mend_world *w, uint64_t tag, uint64_t size_bytes)
-{
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.sleep_tag = tag;
-    return alloc_with(w, options, size_bytes);
-}
-
 KIT_SETTING(device_64, w->sim_config.memory_bytes = 64 * MEND_MIB);
 
 KIT_TEST(pool_two_parts, a_trim_counts_idle_memory_and_what_it_waited_for)
@@ -64,7 +42,7 @@ KIT_TEST(pool_two_parts, a_larger_chunk_that_became_idle_later_keeps_no_other)
 KIT_SET_TEST(pool_two_parts, what_a_trim_keeps_holds_plain_blocks_too, device_64(w))
 {
     w->pool->idle_ns = 10000000;
-    void *plain = alloc_plain(w, 4 * MEND_MIB);
+    void *plain = kit_alloc_with(w, 4 * MEND_MIB, S(0), .plain = 1);
     kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
     uint64_t released_bytes = 0;
     for (int i = 0; i < 2; i++) {
@@ -78,7 +56,7 @@ KIT_SET_TEST(pool_two_parts, what_a_trim_keeps_holds_plain_blocks_too, device_64
 KIT_SET_TEST(pool_two_parts, a_plain_block_leaves_no_peak_behind, device_64(w))
 {
     kit_free(w, kit_alloc(w, 2 * MEND_MIB, S(0)), S(0));
-    kit_free(w, alloc_plain(w, MEND_MIB), S(0));
+    kit_free(w, kit_alloc_with(w, MEND_MIB, S(0), .plain = 1), S(0));
     void *block = kit_alloc(w, 2 * MEND_MIB, S(0));
     mend_usage usage = MEND_USAGE_INIT;
     EXPECT_OK(mend_get_usage(w->pool, NULL, &usage));
@@ -98,7 +76,7 @@ KIT_SET_TEST(pool_two_parts, a_plain_block_at_the_limit_releases_the_excess_alon
         kit_free(w, blocks[i], S(i % 2));
     }
     EXPECT_STATS(w, reserved_bytes, 16 * MEND_MIB);
-    void *plain = alloc_plain(w, MEND_MIB);
+    void *plain = kit_alloc_with(w, MEND_MIB, S(0), .plain = 1);
     EXPECT_TRUE(mend_world_stats(w).reserved_bytes >= 12 * MEND_MIB);
     kit_free(w, plain, S(0));
 }
@@ -110,7 +88,7 @@ KIT_SET_TEST(pool_two_parts, the_part_before_a_block_that_is_taken_stays_pending
     EXPECT_OK(mend_record_stream(w->pool, block, S(1)));
     kit_use(w, S(1), block, 4 * MEND_MIB, LONG);
     kit_free(w, block, S(0));
-    void *part = kit_alloc_aligned(w, MEND_MIB, MEND_MIB, S(1));
+    void *part = kit_alloc_with(w, MEND_MIB, S(1), .alignment_bytes = MEND_MIB);
     EXPECT_STATS(w, pending_bytes, 3 * MEND_MIB);
     kit_free(w, part, S(1));
 }
@@ -137,9 +115,7 @@ KIT_SET_TEST(pool_two_parts, the_limit_that_suffices_counts_empty_chunks, device
     kit_free(w, blocks[1], S(0));
     void *none = NULL;
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 2 * MEND_MIB, S(0), &none));
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_OK(mend_get_last_error(&error));
-    EXPECT_U64_EQ(5 * MEND_MIB, error.oom_report->sufficient_limit_bytes);
+    EXPECT_FIELDS(kit_oom_report(), sufficient_limit_bytes, 5 * MEND_MIB);
 }
 
 KIT_SET_TEST(pool_two_parts, an_allocation_lasts_below_and_above_the_soft_limit, device_64(w),
@@ -215,13 +191,11 @@ KIT_SET_TEST(pool_two_parts, a_chunk_that_fits_to_the_page_releases_nothing,
              w->sim_config.content = MEND_SIM_CONTENT_NONE, w->pool_config.limit_bytes = MEND_GIB,
              w->placement = (mend_test_sizes){0})
 {
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.in_one_chunk = 1;
-    void *idle = alloc_with(w, options, MEND_MIB);
+    void *idle = kit_alloc_with(w, MEND_MIB, S(0), .in_one_chunk = 1);
     const uint64_t chunk_bytes = mend_world_stats(w).reserved_bytes;
     kit_alloc(w, MEND_GIB - chunk_bytes - 2304 * MEND_KIB, S(0));
     kit_free(w, idle, S(0));
-    alloc_with(w, options, 2304 * MEND_KIB);
+    kit_alloc_with(w, 2304 * MEND_KIB, S(0), .in_one_chunk = 1);
     EXPECT_STATS(w, chunks_released, 0);
 }
 
@@ -230,8 +204,8 @@ KIT_SET_TEST(pool_two_parts, a_tag_takes_no_place_beside_a_chunk_that_is_broken,
 {
     kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
     void *first = kit_alloc(w, MEND_MIB, S(0));
-    void *tagged = alloc_tagged(w, 1, 512 * MEND_KIB);
-    alloc_tagged(w, 1, 512 * MEND_KIB);
+    void *tagged = kit_alloc_with(w, 512 * MEND_KIB, S(0), .sleep_tag = 1);
+    kit_alloc_with(w, 512 * MEND_KIB, S(0), .sleep_tag = 1);
     kit_alloc(w, MEND_MIB, S(0));
     void *last = kit_alloc(w, MEND_MIB, S(0));
     kit_free(w, first, S(0));
@@ -246,13 +220,11 @@ KIT_SET_TEST(pool_two_parts, a_tag_takes_no_place_beside_a_chunk_that_is_broken,
 
 KIT_TEST(pool_two_parts, memory_of_graphs_that_sleeps_keeps_its_tag_when_it_is_cut)
 {
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.sleep_tag = 5;
-    EXPECT_OK(mend_set_alloc_options(&options, NULL));
+    KIT_THREAD(.sleep_tag = 5);
     mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
     void *held = kit_alloc(w, 3 * MEND_MIB, S(0));
     mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
-    EXPECT_OK(mend_set_alloc_options(NULL, NULL));
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     kit_free(w, held, S(0));
     mend_sleep_tag_info infos[4];

@@ -88,56 +88,6 @@ KIT_TEST(pool_usage, what_another_stream_may_still_use_is_active)
     kit_free(w, block, own);
 }
 
-/* A part of it is taken behind a wait on the device: the rest waits. */
-KIT_SET_TEST(pool_usage, what_is_taken_is_pending_no_more,
-             w->sim_config.memory_bytes = 4 * MEND_MIB)
-{
-    const mend_stream own = w->streams[0];
-    const mend_stream user = w->streams[1];
-    void *block = kit_alloc(w, 4 * MEND_MIB, own);
-    EXPECT_OK(mend_record_stream(w->pool, block, user));
-    kit_use(w, user, block, 4 * MEND_MIB, 100000);
-    kit_free(w, block, own);
-    EXPECT_STATS(w, pending_bytes, 4 * MEND_MIB);
-    block = kit_alloc(w, MEND_MIB, own);
-    kit_expect_waits(w, 1, 0);
-    mend_usage usage = usage_of(w);
-    EXPECT_STATS(w, live_bytes, MEND_MIB, pending_bytes,
-                 usage.now[MEND_USAGE_ACTIVE_BYTES][ALL] - MEND_MIB);
-    EXPECT_U64_EQ(4 * MEND_MIB, usage.peak[MEND_USAGE_ACTIVE_BYTES][ALL]);
-    EXPECT_TRUE(usage.now[MEND_USAGE_ACTIVE_BYTES][ALL] <= 4 * MEND_MIB);
-    kit_free(w, block, own);
-}
-
-/* As much is awake as the device has, whatever lives. */
-KIT_TEST(pool_usage, what_sleeps_is_not_used)
-{
-    mend_alloc_options tagged = MEND_ALLOC_OPTIONS_INIT;
-    void *asleep = NULL;
-    void *small = NULL;
-    tagged.tag = 7;
-    EXPECT_OK(mend_alloc_with(w->pool, 3 * MEND_MIB, NULL, &tagged, &asleep));
-    EXPECT_OK(mend_alloc_with(w->pool, 1000, NULL, &tagged, &small));
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_STATS(w, live_bytes, 3 * MEND_MIB + 1024, peak_live_bytes, 3 * MEND_MIB + 1024);
-    mend_usage usage = usage_of(w);
-    EXPECT_ROW(usage, MEND_USAGE_BYTES, 0, 3 * MEND_MIB + 1024);
-    EXPECT_ROW(usage, MEND_USAGE_REQUESTED_BYTES, 0, 3 * MEND_MIB + 1000);
-    void *block = kit_alloc(w, 2 * MEND_MIB, NULL);
-    EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 2 * MEND_MIB, 3 * MEND_MIB + 1024);
-    EXPECT_STATS(w, peak_live_bytes, 5 * MEND_MIB + 1024);
-    kit_free(w, asleep, NULL); /* asleep */
-    usage = usage_of(w);
-    EXPECT_ROW(usage, MEND_USAGE_BYTES, 2 * MEND_MIB, 3 * MEND_MIB + 1024);
-    EXPECT_U64_EQ(0, usage.now[MEND_USAGE_BYTES][SMALL]);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    usage = usage_of(w);
-    EXPECT_ROW(usage, MEND_USAGE_BYTES, 2 * MEND_MIB + 1024, 3 * MEND_MIB + 1024);
-    EXPECT_U64_EQ(1024, usage.now[MEND_USAGE_BYTES][SMALL]);
-    kit_free(w, small, NULL);
-    kit_free(w, block, NULL);
-}
-
 /* Blocks that wake count at once, and so do their chunks, whatever follows. */
 KIT_TEST(pool_usage, peaks_include_woken_blocks)
 {

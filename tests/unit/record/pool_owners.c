@@ -309,8 +309,6 @@ KIT_EACH(pool_owners, suspects_have_grown_and_never_came_back, size_t, n, PROGRA
                     programs[n].name, (int)suspects);
 }
 
-/* A failure names them in words and in numbers, and so does the next failure, with its own
- * owners. */
 KIT_TEST_IN(pool_owners, out_of_memory_names_the_largest_and_the_suspect,
             kit_open_with(w, 16 * MEND_MIB, NULL))
 {

@@ -92,20 +92,11 @@ static mend_result in_one_chunk(mend_world *w, uint64_t size_bytes, mend_stream 
                            KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), block);
 }
 
-/* The thread's last request failed. */
-static mend_oom_report last_report(void)
-{
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_OK(mend_get_last_error(&error));
-    return *error.oom_report;
-}
-
 SMALL_TEST(pool_pins, a_block_in_one_chunk_stays_so)
 {
     mend_compact_report report = MEND_COMPACT_REPORT_INIT;
     kit_free(w, kit_alloc(w, CHUNK, S(0)), S(0));
-    void *block = NULL;
-    EXPECT_OK(in_one_chunk(w, CHUNK / 4, S(0), &block));
+    void *block = kit_alloc_with(w, CHUNK / 4, S(0), .in_one_chunk = 1);
     kit_write(w, S(0), block, CHUNK / 4);
     EXPECT_OK(mend_compact(w->pool, NULL, &report));
     EXPECT_U64_EQ(0, report.compactions);
@@ -140,7 +131,7 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
     EXPECT_OK(mend_pin(w->pool, pinned, 2 * CHUNK));
     kit_free(w, (void *)(uintptr_t)pinned, r->stream);
     EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, 2 * CHUNK, r->stream, &block));
-    EXPECT_FIELDS(last_report(), fitting_bytes, 0); /* in no two chunks */
+    EXPECT_FIELDS(kit_oom_report(), fitting_bytes, 0); /* in no two chunks */
     EXPECT_OK(mend_unpin(w->pool, pinned, 2 * CHUNK));
 }
 
@@ -155,7 +146,7 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
     }
     EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 2) * CHUNK));
     EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, CHUNKS * CHUNK, S(1), &block));
-    EXPECT_FIELDS(last_report(), fitting_bytes, 2 * CHUNK);
+    EXPECT_FIELDS(kit_oom_report(), fitting_bytes, 2 * CHUNK);
     EXPECT_OK(in_one_chunk(w, 2 * CHUNK, S(1), &block));
 }
 
@@ -185,7 +176,7 @@ RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
     EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 3) * CHUNK)); /* gives three of them back */
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w->sim, r->stream, MEND_SIM_CAPTURE_RELAXED));
     EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, 3 * CHUNK, S(1), &block));
-    EXPECT_FIELDS(last_report(), sufficient_limit_bytes, CHUNKS * CHUNK);
+    EXPECT_FIELDS(kit_oom_report(), sufficient_limit_bytes, CHUNKS * CHUNK);
     EXPECT_OK(mend_set_limit(w->pool, CHUNKS * CHUNK));
     EXPECT_OK(in_one_chunk(w, 3 * CHUNK, S(1), &block));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w->sim, r->stream, NULL));

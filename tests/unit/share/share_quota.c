@@ -134,7 +134,6 @@ QUOTA_TEST(share_quota, the_larger_lack_is_wanted)
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
 }
 
-/* The driver's own memory is claimed until the driver has it again. */
 QUOTA_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives)
 {
     uint64_t address = 0;

@@ -14,18 +14,6 @@ uid_t geteuid(void)
     return (uid_t)syscall(SYS_geteuid) + mend_test_pretended_user;
 }
 
-MEND_TEST(survivors_share, another_user_is_not_served)
-{
-    int ends[2];
-    ASSERT_TRUE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    EXPECT_TRUE(mend_share_is_of_this_user(ends[0]));
-    mend_test_pretended_user = 1;
-    EXPECT_FALSE(mend_share_is_of_this_user(ends[0]));
-    mend_test_pretended_user = 0;
-    close(ends[0]);
-    close(ends[1]);
-}
-
 /* Without the process's own check it would get the chunks. */
 SHARED_TEST(survivors_share, an_exporter_lets_no_other_user_in, false)
 {

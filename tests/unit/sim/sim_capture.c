@@ -44,8 +44,6 @@ SIM_TEST(sim_capture, recording_on_a_captured_stream_is_counted)
     EXPECT_U64_EQ(0, f->heard);
 }
 
-/* Only a relaxed thread may ask for the identity of a captured stream, on a device that allows
- * it. */
 SIM_EACH(sim_capture, who_a_captured_stream_is_may_not_be_asked, i, 18,
          SIM_CONFIG(.identity_in_capture = i / 9))
 {

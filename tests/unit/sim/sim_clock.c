@@ -103,7 +103,6 @@ static uint64_t run_priced_life(sim_fixture *f)
            (8000 + 2 * 12000) + 200000;
 }
 
-/* Calls are priced by any table, without a change of ledger and clock. */
 SIM_TEST_AS(sim_clock, calls_are_priced_by_other_lists_afterwards, .prices_advance_clock = 1)
 {
     uint64_t expected = run_priced_life(f);

@@ -165,9 +165,7 @@ SCENE_TEST(pool_prepare_checkpoint, what_others_free_meanwhile_goes_back, open_s
 {
     mend_prepare_checkpoint_report report = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
     const uint64_t held = mend_world_stats(w).reserved_bytes;
-    mend_sim_set_call_observer(w->sim, free_meanwhile, r);
-    EXPECT_OK(mend_prepare_checkpoint(w->pool, &report));
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_observed(w, free_meanwhile, r, EXPECT_OK(mend_prepare_checkpoint(w->pool, &report)));
     EXPECT_FIELDS(report, reserved_bytes, 0, released_bytes, held);
 }
 

@@ -29,9 +29,7 @@ SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
 KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says_so)
 {
     void *first = kit_alloc_written(w, 32 * MEND_KIB, S(0));
-    void *second;
-    EXPECT_OK(mend_alloc_with(w->pool, 32 * MEND_KIB, S(0),
-                              KIT_OPTIONS(mend_alloc_options, .tag = 1), &second));
+    void *second = kit_alloc_with(w, 32 * MEND_KIB, S(0), .tag = 1);
     kit_write(w, S(0), second, 32 * MEND_KIB);
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_BACKUP_HOST, ), &report));
@@ -41,14 +39,11 @@ KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says
     kit_release(w, second, 32 * MEND_KIB, S(0));
 }
 
-/* The simulated device knows the sleeping memory, until something is mapped there again. */
 KIT_LAST_TEST(pool_sleep, work_that_touches_what_sleeps_is_told_its_tag, kit_open_default(w))
 {
     w->violations_meant = 1;
     EXPECT_OK(mend_set_name(MEND_NAME_TAG, 7, "weights"));
-    void *block = NULL;
-    EXPECT_OK(mend_alloc_with(w->pool, 8 * MEND_MIB, NULL,
-                              KIT_OPTIONS(mend_alloc_options, .tag = 3, .sleep_tag = 7), &block));
+    void *block = kit_alloc_with(w, 8 * MEND_MIB, NULL, .tag = 3, .sleep_tag = 7);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_STR_EQ("", mend_sim_note_at(w->sim, (uint64_t)(uintptr_t)block));

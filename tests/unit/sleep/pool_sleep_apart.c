@@ -116,11 +116,9 @@ KIT_TEST(pool_sleep_apart, a_freed_block_of_none_is_not_taken_by_a_tag_beside_ot
 KIT_TEST(pool_sleep_apart, the_tag_of_a_call_is_before_that_of_the_thread)
 {
     enum { SMALL = 4 << 10 };
-    void *block = NULL;
     void *first = alloc_tagged(w, 1, SMALL);
     KIT_THREAD(.sleep_tag = 1);
-    EXPECT_OK(mend_alloc_with(w->pool, SMALL, S(0), KIT_OPTIONS(mend_alloc_options, .sleep_tag = 2),
-                              &block));
+    void *block = kit_alloc_with(w, SMALL, S(0), .sleep_tag = 2);
     mend_set_alloc_options(NULL, NULL);
     EXPECT_FIELDS(put(w, 2), stayed_bytes, 0, host_bytes, SMALL);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
@@ -136,8 +134,7 @@ KIT_TEST(pool_sleep_apart, tags_of_options_lie_apart_once_the_pool_has_slept)
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     for (uint64_t i = 0; i < 2; i++) {
-        EXPECT_OK(mend_alloc_with(w->pool, BLOCK, S(0),
-                                  KIT_OPTIONS(mend_alloc_options, .tag = 5 + i), &blocks[i]));
+        blocks[i] = kit_alloc_with(w, BLOCK, S(0), .tag = 5 + i);
     }
     EXPECT_FIELDS(put(w, 5), stayed_bytes, 0, host_bytes, BLOCK);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
@@ -170,28 +167,13 @@ KIT_TEST(pool_sleep_apart, memory_of_graph_pools_lies_apart_from_blocks_that_sta
     void *first = alloc_tagged(w, 1, BLOCK);
     void *stays = kit_alloc_written(w, BLOCK / 2, S(0));
     mend_graph_pool *graph_pool = kit_graph_pool(w);
-    void *freed = NULL;
-    EXPECT_OK(mend_alloc_with(w->pool, BLOCK / 2, S(0),
-                              KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool), &freed));
-    kit_free(w, freed, S(0));
+    kit_free(w, kit_alloc_with(w, BLOCK / 2, S(0), .graph_pool = graph_pool), S(0));
     EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_BACKUP_HOST, .graphs = MEND_DISCARD), NULL));
     EXPECT_STATS(w, asleep_bytes, 192 * MEND_KIB);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
     kit_release(w, stays, BLOCK / 2, S(0));
     kit_release(w, first, BLOCK, S(0));
-}
-
-KIT_TEST(pool_sleep_apart, tags_share_chunks_before_a_request_fails)
-{
-    void *first = alloc_tagged(w, 1, 32 * MEND_KIB + 512);
-    EXPECT_OK(mend_set_limit(w->pool, mend_world_stats(w).reserved_bytes));
-    void *second = alloc_tagged(w, 2, 16 * MEND_KIB);
-    void *third = kit_alloc_written(w, 12 * MEND_KIB, S(0));
-    EXPECT_FIELDS(put(w, 2), stayed_bytes, 16 * MEND_KIB, asleep_bytes, 0);
-    kit_release(w, first, 32 * MEND_KIB + 512, S(0));
-    kit_release(w, second, 16 * MEND_KIB, S(0));
-    kit_release(w, third, 12 * MEND_KIB, S(0));
 }
 
 KIT_TEST(pool_sleep_apart, a_freed_block_wakes_no_chunk)

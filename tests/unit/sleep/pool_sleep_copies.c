@@ -115,10 +115,7 @@ SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
     EXPECT_OK(mend_read_backup(w->pool, pair[0], sizeof(read), read, NULL));
     EXPECT_OK(mend_read_backup(w->pool, pair[0], sizeof(read), NULL, &found));
     kit_release(w, pair[1], SMALL, S(0));
-    void *other;
-    EXPECT_OK(mend_alloc_with(w->pool, SMALL, S(0),
-                              KIT_OPTIONS(mend_alloc_options, .tag = 3, .address = pair[1]),
-                              &other));
+    void *other = kit_alloc_with(w, SMALL, S(0), .tag = 3, .address = pair[1]);
     kit_write(w, S(0), other, SMALL);
     EXPECT_INVALID(mend_read_backup(w->pool, pair[0], sizeof(read), read, NULL));
     EXPECT_OK(mend_read_backup(w->pool, pair[0], SMALL, read, NULL));
@@ -179,7 +176,6 @@ SLEEP_TEST(pool_sleep_copies, pinned_memory_is_hardly_more_than_what_slept)
     }
 }
 
-/* They are the first to go if the host has no memory for a sleep. */
 SLEEP_TEST(pool_sleep_copies, they_go_where_the_host_lacks_memory)
 {
     cycle(w);

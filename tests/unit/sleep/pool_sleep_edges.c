@@ -82,8 +82,7 @@ SHAREABLE_TEST(pool_sleep_edges, neighbours_are_kept_where_each_is_to_be)
     const mend_sleep_rule rules[] = {{1, MEND_BACKUP_HOST}, {2, MEND_BACKUP_FILE}};
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     for (uint64_t i = 0; i < 2; i++) {
-        EXPECT_OK(mend_alloc_with(w->pool, MEND_MIB / 2, NULL,
-                                  KIT_OPTIONS(mend_alloc_options, .tag = 1 + i), &blocks[i]));
+        blocks[i] = kit_alloc_with(w, MEND_MIB / 2, NULL, .tag = 1 + i);
         kit_write(w, NULL, blocks[i], MEND_MIB / 2);
     }
     EXPECT_OK(mend_sleep(w->pool,

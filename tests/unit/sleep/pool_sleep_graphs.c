@@ -113,7 +113,6 @@ KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
     mend_sim_graph_destroy(w->sim, graph);
 }
 
-/* Sleeping memory is not mapped: a launch is a fault, as on a device. */
 MEND_TEST(pool_sleep_graphs, a_launch_of_a_sleeping_graph_is_a_violation)
 {
     mend_world world;

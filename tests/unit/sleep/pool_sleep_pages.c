@@ -42,7 +42,6 @@ static void commit_and_write(sleep_rig *r, int page)
 #define SLEEP_RIG_TEST(suite, name, opening)                                                       \
     KIT_RIG_TEST(suite, name, sleep_rig, opening, sleep_rig_close(r))
 
-/* The backup of the page goes, and its addresses are free for a new commit. */
 SLEEP_RIG_TEST(pool_sleep_pages, pages_are_decommitted_and_committed_again_meanwhile, open_pages(r))
 {
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
@@ -95,27 +94,6 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_commit_says_that_old_memory_is_in_the_way, op
     commit_and_write(r, 1);
     commit_and_write(r, 2);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-}
-
-/* As a block after a failed sleep: it has its bytes, and comes back with a later call. */
-SLEEP_RIG_TEST(pool_sleep_pages, a_page_that_cannot_be_mapped_again_comes_back_later, open_pages(r))
-{
-    EXPECT_OK(decommit(r, 1, 1));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL)); /* two calls to unmap */
-    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
-    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
-    EXPECT_STATS(w, unmapped_blocks, 1);
-    EXPECT_U64_EQ(0, info_of(r->range).asleep_bytes);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(decommit(r, 0, 1));
-    EXPECT_STATS(w, unmapped_blocks, 0);
-    EXPECT_TRUE(mend_world_check(w));
-    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER, commit(r, 0, 2));
-    mend_sim_clear_faults(w->sim);
-    commit_and_write(r, 0);
-    commit_and_write(r, 1);
 }
 
 SLEEP_RIG_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing, open_pages(r))

@@ -26,7 +26,6 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-/* If the limit is too low, no other pool is asked for memory of the device. */
 SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
 {
     mend_pool *peer = kit_pool(w);
@@ -188,9 +187,7 @@ KIT_SET_TEST(pool_sleep_room, chunks_side_by_side_get_access_by_one_call,
     void *block = kit_alloc_written(w, 7 * MEND_MIB, S(0));
     EXPECT_STATS(w, chunks, 4);
     EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), NULL));
-    mend_sim_set_call_observer(w->sim, count_accesses, &calls);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_observed(w, count_accesses, &calls, EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL)));
     EXPECT_INT_EQ(1, calls);
     kit_release(w, block, 7 * MEND_MIB, S(0));
 }
@@ -216,9 +213,7 @@ SLEEP_TEST(pool_sleep_room, what_ends_while_room_is_made_takes_no_memory)
 {
     mend_wake_report report = MEND_WAKE_REPORT_INIT;
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    mend_sim_set_call_observer(w->sim, free_first_amid, r);
-    kit_free(w, kit_alloc(w, 16 * MEND_MIB, S(0)), S(0));
-    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_observed(w, free_first_amid, r, kit_free(w, kit_alloc(w, 16 * MEND_MIB, S(0)), S(0)));
     EXPECT_TRUE(r->blocks[0] == NULL);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, &report));
     EXPECT_U64_EQ((SLEEP_BLOCKS - 1) * SLEEP_BLOCK, report.woken_bytes);
