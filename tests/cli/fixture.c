@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "lab/support/json_read.h"
+#include "lab/support/pickle.h"
 #include "lab/trace/read.h"
 #include "lab/workloads/workload.h"
 #include "tests/support/test.h"
@@ -77,6 +79,17 @@ mend_trace *fixture_trace(const char *text)
     mend_trace *trace = fixture_read_trace(text);
     MEND_TEST_CHECK(trace != NULL, (void)0, "the trace is refused: %s", fixture_message());
     return trace;
+}
+
+mend_result fixture_read_values(const void *bytes, size_t size, mend_value_store *store)
+{
+    static mend_byte_source source;
+    ENDING_FILE fixture_file file = fixture_write(".values", bytes, size);
+    EXPECT_RESULT(MEND_OK, mend_byte_source_open(&source, file.path));
+    mend_result result = mend_is_pickle(*(const char *)bytes) ? mend_pickle_read(&source, store)
+                                                              : mend_json_read(&source, store);
+    mend_byte_source_close(&source);
+    return result;
 }
 
 mend_trace *fixture_recording(const char *name)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "lab/replay/replay.h"
+#include "lab/support/values.h"
 #include "lab/trace/trace.h"
 
 #define TRACE_HEAD "Thread,Time,Action,Pointer,Size,Stream\n"
@@ -37,6 +38,9 @@ mend_trace *fixture_read_trace(const char *text);
 
 /* A trace that must be good. */
 mend_trace *fixture_trace(const char *text);
+
+/* Reads bytes as a pickle, or else as JSON, into a store. */
+mend_result fixture_read_values(const void *bytes, size_t size, mend_value_store *store);
 
 /* Written down in short: see fixture_replays. */
 mend_trace *fixture_steps(const char *steps);

@@ -9,57 +9,18 @@
 #include "tests/cli/program.h"
 #include "tests/support/test.h"
 
-/* ---- a reader of JSON, just strict enough ---------------------------------------------------- */
-
-static const char *skip_string(const char *at)
-{
-    if (*at++ != '"') {
-        return NULL;
-    }
-    for (; *at != '"'; at += *at == '\\' ? 2 : 1) {
-        if (*at == 0 || (unsigned char)*at < 0x20) {
-            return NULL;
-        }
-    }
-    return at + 1;
-}
-
-static const char *skip_value(const char *at)
-{
-    static const char *const words[] = {"true", "false", "null"};
-    at += strspn(at, " \t");
-    for (size_t i = 0; i < 3; i++) {
-        if (strncmp(at, words[i], strlen(words[i])) == 0) {
-            return at + strlen(words[i]);
-        }
-    }
-    if (*at != '{' && *at != '[') {
-        size_t digits = strspn(at, "-0123456789.");
-        return digits > 0 ? at + digits : skip_string(at);
-    }
-    char end = *at == '{' ? '}' : ']';
-    if (at[1] == end) {
-        return at + 2;
-    }
-    do {
-        at += 1 + strspn(at + 1, " \t");
-        if (end == '}') {
-            at = skip_string(at);
-            at = at != NULL && *at == ':' ? at + 1 : NULL;
-        }
-        at = at != NULL ? skip_value(at) : NULL;
-    } while (at != NULL && *at == ',');
-    return at != NULL && *at == end ? at + 1 : NULL;
-}
-
 /* So many lines of JSON and no more. */
 static void expect_json(int status, int lines, const char *arguments, const char *parts)
 {
-    ended_run done = expect_run(status, arguments, parts, "");
-    for (const char *at = done.out; *at != 0; lines--) {
-        const char *end = *at == '{' ? skip_value(at) : NULL;
-        MEND_TEST_CHECK(end != NULL && *end == '\n', return, "no JSON: %s", at);
-        at = end + 1;
+    const ended_run done = expect_run(status, arguments, parts, "");
+    for (const char *at = done.out; *at != 0; at = strchr(at, '\n') + 1, lines--) {
+        const size_t length = strcspn(at, "\n");
+        mend_value_store store;
+        mend_value_store_init(&store, NULL);
+        MEND_TEST_CHECK(*at == '{' && at[length] == '\n' &&
+                            fixture_read_values(at, length, &store) == MEND_OK,
+                        return, "no JSON: %s", at);
+        mend_value_store_clear(&store);
     }
     EXPECT_INT_EQ(0, lines);
 }

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/support/json_read.h"
-#include "lab/support/pickle.h"
 #include "lab/trace/read.h"
 #include "tests/cli/fixture.h"
 #include "tests/cli/program.h"
@@ -281,25 +279,12 @@ MEND_TEST(snapshot, every_cut_is_refused)
 
 /* ---- the values ------------------------------------------------------------------------------ */
 
-/* Reads bytes as a pickle, or else as JSON, into a store. */
-static mend_result read_values(const void *bytes, size_t size, mend_value_store *store)
-{
-    static mend_byte_source source;
-    fixture_file file = fixture_write(".pickle", bytes, size);
-    EXPECT_RESULT(MEND_OK, mend_byte_source_open(&source, file.path));
-    mend_result result = mend_is_pickle(*(const char *)bytes) ? mend_pickle_read(&source, store)
-                                                              : mend_json_read(&source, store);
-    mend_byte_source_close(&source);
-    fixture_remove(&file);
-    return result;
-}
-
 /* The numbers of a list are these, where 7777 replaces a number above 64 bits. */
 static void expect_numbers(const void *bytes, size_t size, const uint64_t *numbers, size_t count)
 {
     mend_value_store store;
     mend_value_store_init(&store, NULL);
-    ASSERT_RESULT(MEND_OK, read_values(bytes, size, &store));
+    ASSERT_RESULT(MEND_OK, fixture_read_values(bytes, size, &store));
     EXPECT_U64_EQ(count, mend_value_count(store.stack[0]));
     for (size_t i = 0; i < count; i++) {
         mend_value value = store.stack[0].items->values[i];
@@ -331,7 +316,7 @@ MEND_TEST(values, texts_have_their_escapes_and_long_ones_are_cut)
     size_t length = strlen(json);
     memset(json + length, 'x', 9000);
     snprintf(json + length + 9000, sizeof(json) - length - 9000, "\", \"b\": 5}");
-    ASSERT_RESULT(MEND_OK, read_values(json, length + 9010, &store));
+    ASSERT_RESULT(MEND_OK, fixture_read_values(json, length + 9010, &store));
     mend_value text = mend_value_of(store.stack[0], "a\"A?\n");
     ASSERT_TRUE(text.kind == MEND_VALUE_TEXT);
     EXPECT_U64_EQ(MEND_VALUE_TEXT_BYTES, strlen(text.text));
@@ -342,7 +327,7 @@ MEND_TEST(values, texts_have_their_escapes_and_long_ones_are_cut)
     memset(pickle + 7, 'y', 9000);
     pickle[9007] = '.';
     mend_value_store_init(&store, NULL);
-    ASSERT_RESULT(MEND_OK, read_values(pickle, 9008, &store));
+    ASSERT_RESULT(MEND_OK, fixture_read_values(pickle, 9008, &store));
     EXPECT_U64_EQ(MEND_VALUE_TEXT_BYTES, strlen(store.stack[0].text));
     mend_value_store_clear(&store);
 }
@@ -364,7 +349,7 @@ static mend_result read_shared(char levels, mend_value_store *store)
     }
     bytes[size++] = 't';
     bytes[size++] = '.';
-    return read_values(bytes, size, store);
+    return fixture_read_values(bytes, size, store);
 }
 
 MEND_TEST(values, what_comes_again_takes_no_memory_but_the_time_to_walk_through_it)
@@ -388,7 +373,7 @@ MEND_TEST(values, memory_has_a_limit)
     mend_value_store_init(&store, NULL);
     EXPECT_U64_EQ(MEND_VALUE_STORE_BYTES, store.bytes_left);
     store.bytes_left = 1 << 20;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_values(bytes, sizeof(bytes), &store));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, fixture_read_values(bytes, sizeof(bytes), &store));
     EXPECT_TRUE(strstr(fixture_message(), "too much host memory") != NULL);
     mend_value_store_clear(&store);
 }

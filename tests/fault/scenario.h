@@ -9,21 +9,26 @@
 
 /* The effects of the call without a failure, by the pool's statistics: all are differences, except
  * `result`. So a scenario is sure to go the way it is named for. */
+#define SCENARIO_WAY(X)                                                                            \
+    X(placed_in_run)                                                                               \
+    X(placed_by_extension)                                                                         \
+    X(placed_at_new_address)                                                                       \
+    X(chunks_moved)                                                                                \
+    X(chunks_created)                                                                              \
+    X(chunks_released)                                                                             \
+    X(stream_waits)                                                                                \
+    X(host_waits)                                                                                  \
+    X(pressure_calls)                                                                              \
+    X(compactions)                                                                                 \
+    X(chunks_remade)                                                                               \
+    X(moves_avoided)                                                                               \
+    X(streams)
+
 typedef struct scenario_way {
     mend_result result;
-    uint64_t placed_in_run;
-    uint64_t placed_by_extension;
-    uint64_t placed_at_new_address;
-    uint64_t chunks_moved;
-    uint64_t chunks_created;
-    uint64_t chunks_released;
-    uint64_t stream_waits;
-    uint64_t host_waits;
-    uint64_t pressure_calls;
-    uint64_t compactions;
-    uint64_t chunks_remade;
-    uint64_t moves_avoided;
-    uint64_t streams;    /* the pool gets to know */
+#define X(field) uint64_t field;
+    SCENARIO_WAY(X)
+#undef X
     uint64_t events;     /* more than before, on the device */
     bool unmaps_retired; /* some retired mapping is gone */
     bool reserves_addresses;

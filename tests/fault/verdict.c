@@ -128,21 +128,9 @@ void scene_check_way(const scene *s)
     const mend_stats *before = &s->before.stats;
     const mend_stats *after = &s->after.stats;
     EXPECT_RESULT(way->result, s->result);
-#define EXPECT_WAY(field) expect_difference(#field, way->field, before->field, after->field)
-    EXPECT_WAY(placed_in_run);
-    EXPECT_WAY(placed_by_extension);
-    EXPECT_WAY(placed_at_new_address);
-    EXPECT_WAY(chunks_moved);
-    EXPECT_WAY(chunks_created);
-    EXPECT_WAY(chunks_released);
-    EXPECT_WAY(stream_waits);
-    EXPECT_WAY(host_waits);
-    EXPECT_WAY(pressure_calls);
-    EXPECT_WAY(compactions);
-    EXPECT_WAY(chunks_remade);
-    EXPECT_WAY(moves_avoided);
-    EXPECT_WAY(streams);
-#undef EXPECT_WAY
+#define X(field) expect_difference(#field, way->field, before->field, after->field);
+    SCENARIO_WAY(X)
+#undef X
     expect_difference("events", way->events, s->before.ledger.events, s->after.ledger.events);
     EXPECT_INT_EQ(way->unmaps_retired, s->after.calls.call[MEND_CALL_unmap].calls >
                                                s->before.calls.call[MEND_CALL_unmap].calls &&

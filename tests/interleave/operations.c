@@ -424,7 +424,7 @@ static void advance(arena *a, const program_op *op)
 void arena_do(arena *a, const program_op *op)
 {
     static void (*const actions[PROGRAM_KIND_COUNT])(arena *, const program_op *) = {
-#define X(kind, name, act) [PROGRAM_##kind] = act,
+#define X(kind, act) [PROGRAM_##kind] = act,
         PROGRAM_KINDS(X)
 #undef X
     };

@@ -125,7 +125,7 @@ bool program_run(const program *p, const schedule_plan *plan, const char *banner
 static void print_list(FILE *out, const char *title, int number, const program_list *list)
 {
     static const char *const names[] = {
-#define X(kind, name, act) name,
+#define X(kind, act) #kind,
         PROGRAM_KINDS(X)
 #undef X
     };

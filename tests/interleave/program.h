@@ -23,46 +23,40 @@ enum {
     PROGRAM_FINDING_BYTES = 512
 };
 
-/* X(kind, name, the function of operations.c or blocks.c, which numbers it uses). A slot holds at
- * most one block, for any thread to take. */
+/* X(kind, the function of operations.c or blocks.c, which numbers it uses). A slot holds at most
+ * one block, for any thread to take. */
 #define PROGRAM_KINDS(X)                                                                           \
-    X(ALLOC, "alloc", arena_alloc) /* pool, slot, stream, bytes. Its memory is written */          \
-    X(FREE, "free", arena_free)    /* slot. Verified, and freed on its stream */                   \
-    X(FREE_ELSEWHERE, "free_elsewhere",                                                            \
-      arena_free) /* slot, stream: which waits for the block's first */                            \
-    X(FREE_ANYWHEN, "free_anywhen", arena_free) /* slot: freed without a stream */                 \
-    X(SHARE, "share", arena_share)              /* slot, stream: declared, and verified there */   \
-    X(TRIM, "trim", room)             /* pool, bytes. An odd number of them: and waits */          \
-    X(SET_LIMIT, "set_limit", room)   /* pool, bytes */                                            \
-    X(FORGET, "forget", arena_forget) /* pool, stream */                                           \
-    X(REPLACE_STREAM, "replace_stream",                                                            \
-      arena_replace_stream) /* stream: forgotten, destroyed, another made */                       \
-    X(GRAPH_POOL_BEGIN, "graph_pool_begin",                                                        \
-      begin_graph_pool) /* graph pool, pool, stream. Made if need be */                            \
-    X(GRAPH_POOL_END, "graph_pool_end", end_graph_pool) /* graph pool */                           \
-    X(GRAPH_POOL_RELEASE, "graph_pool_release",                                                    \
-      release_graph_pool) /* graph pool, stream, or none where bytes is even */                    \
-    X(ADD_CALLBACK, "add_callback", add_callback) /* callback. On the first pool */                \
-    X(REMOVE_CALLBACK, "remove_callback", remove_callback)                                         \
-    X(POOL_CREATE, "pool_create", create_pool)    /* pool, not the first */                        \
-    X(POOL_DESTROY, "pool_destroy", destroy_pool) /* pool, not the first */                        \
-    X(FAIL, "fail", fail_calls)      /* bytes: which call, after how many, how often */            \
-    X(BREAK, "break", break_context) /* bytes: after how many calls the context is lost */         \
-    X(ADVANCE, "advance", advance)   /* bytes: nanoseconds */                                      \
-    X(VALIDATE, "validate", room)    /* pool */                                                    \
-    X(LOOK, "look", look)            /* pool, slot: all that can be asked */                       \
-    X(COMPACT, "compact", room)      /* pool, where calls are safe points */                       \
-    X(PIN, "pin", pin)               /* slot: pinned, a pause, unpinned */                         \
-    X(RESTORE, "restore",                                                                          \
-      restore)            /* pool, stream, bytes: blocks of a graph pool, freed, restored */       \
-    X(TELL, "tell", tell) /* pool, bytes: its history begins or ends, and is read */               \
-    X(ALLOC_ANYWHERE, "alloc_anywhere", arena_alloc) /* as alloc, without a stream */              \
-    X(FREE_BY_THREAD, "free_by_thread",                                                            \
-      arena_free) /* slot: on the stream of the thread, which ends with it */                      \
-    X(FORGET_OWN, "forget_own", forget_own) /* pool: that stream */
+    X(ALLOC, arena_alloc)                   /* pool, slot, stream, bytes. Its memory is written */ \
+    X(FREE, arena_free)                     /* slot. Verified, and freed on its stream */          \
+    X(FREE_ELSEWHERE, arena_free)           /* slot, stream: which waits for the block's first */  \
+    X(FREE_ANYWHEN, arena_free)             /* slot: freed without a stream */                     \
+    X(SHARE, arena_share)                   /* slot, stream: declared, and verified there */       \
+    X(TRIM, room)                           /* pool, bytes. An odd number of them: and waits */    \
+    X(SET_LIMIT, room)                      /* pool, bytes */                                      \
+    X(FORGET, arena_forget)                 /* pool, stream */                                     \
+    X(REPLACE_STREAM, arena_replace_stream) /* stream: forgotten, destroyed, another made */       \
+    X(GRAPH_POOL_BEGIN, begin_graph_pool)   /* graph pool, pool, stream. Made if need be */        \
+    X(GRAPH_POOL_END, end_graph_pool)       /* graph pool */                                       \
+    X(GRAPH_POOL_RELEASE, release_graph_pool) /* graph pool, stream, or none: bytes is even */     \
+    X(ADD_CALLBACK, add_callback)             /* callback. On the first pool */                    \
+    X(REMOVE_CALLBACK, remove_callback)                                                            \
+    X(POOL_CREATE, create_pool)   /* pool, not the first */                                        \
+    X(POOL_DESTROY, destroy_pool) /* pool, not the first */                                        \
+    X(FAIL, fail_calls)           /* bytes: which call, after how many, how often */               \
+    X(BREAK, break_context)       /* bytes: after how many calls the context is lost */            \
+    X(ADVANCE, advance)           /* bytes: nanoseconds */                                         \
+    X(VALIDATE, room)             /* pool */                                                       \
+    X(LOOK, look)                 /* pool, slot: all that can be asked */                          \
+    X(COMPACT, room)              /* pool, where calls are safe points */                          \
+    X(PIN, pin)                   /* slot: pinned, a pause, unpinned */                            \
+    X(RESTORE, restore) /* pool, stream, bytes: blocks of a graph pool, freed, restored */         \
+    X(TELL, tell)       /* pool, bytes: its history begins or ends, and is read */                 \
+    X(ALLOC_ANYWHERE, arena_alloc) /* as alloc, without a stream */                                \
+    X(FREE_BY_THREAD, arena_free)  /* slot: on the stream of the thread, which ends with it */     \
+    X(FORGET_OWN, forget_own)      /* pool: that stream */
 
 typedef enum program_kind {
-#define X(kind, name, act) PROGRAM_##kind,
+#define X(kind, act) PROGRAM_##kind,
     PROGRAM_KINDS(X)
 #undef X
         PROGRAM_KIND_COUNT
