@@ -18,15 +18,11 @@ typedef struct candidate {
 /* A pass over the heap: the candidates at its beginning, and the work done. */
 typedef struct pass {
     mend_heap *heap;
-    mend_compact_limits limits;
+    const mend_compact_limits *limits;
     uint64_t begun_ns;
     candidate *candidates;
     size_t candidate_count;
-    uint64_t compactions;
-    uint64_t copied_bytes;
-    uint64_t gained_bytes;
-    uint64_t driver_calls;
-    mend_compact_stop stop; /* why nothing was chosen the last time */
+    mend_compact_report *report; /* stop: why nothing was chosen the last time */
 } pass;
 
 /* ---- which chunk is next --------------------------------------------------------------------- */
@@ -70,12 +66,12 @@ static bool is_above(uint64_t limit, uint64_t value)
 /* The reason against a compaction. DONE: none. */
 static mend_compact_stop obstacle(const pass *p, const mend_compact_size *size)
 {
-    const mend_compact_limits *limits = &p->limits;
-    if (is_above(limits->copied_bytes, p->copied_bytes + size->copied_bytes)) {
+    const mend_compact_limits *limits = p->limits;
+    if (is_above(limits->copied_bytes, p->report->copied_bytes + size->copied_bytes)) {
         return MEND_COMPACT_BYTES;
     }
     if (is_above(limits->driver_calls,
-                 p->driver_calls + CALLS_OF_COMPACT + CALLS_OF_CLUSTER * size->clusters)) {
+                 p->report->driver_calls + CALLS_OF_COMPACT + CALLS_OF_CLUSTER * size->clusters)) {
         return MEND_COMPACT_CALLS;
     }
     /* Memory for the clusters outside of the chunk. */
@@ -86,15 +82,15 @@ static mend_compact_stop obstacle(const pass *p, const mend_compact_size *size)
 }
 
 /* Chooses the best chunk within the limits that may still move, and marks it as tried. NULL: there
- * is none, and p->stop says why. */
+ * is none, and p->report->stop says why. */
 static mend_chunk *choose(pass *p, uint64_t need_bytes)
 {
     mend_heap *heap = p->heap;
     for (;;) {
-        p->stop = MEND_COMPACT_DONE;
+        p->report->stop = MEND_COMPACT_DONE;
         const mend_driver *driver = heap->driver;
-        if (is_above(p->limits.duration_ns, driver->clock_ns(driver) - p->begun_ns)) {
-            p->stop = MEND_COMPACT_TIME;
+        if (is_above(p->limits->duration_ns, driver->clock_ns(driver) - p->begun_ns)) {
+            p->report->stop = MEND_COMPACT_TIME;
             return NULL;
         }
         candidate *best = NULL;
@@ -105,7 +101,7 @@ static mend_chunk *choose(pass *p, uint64_t need_bytes)
             }
             const mend_compact_stop stop = obstacle(p, &at->size);
             if (stop != MEND_COMPACT_DONE) {
-                p->stop = stop;
+                p->report->stop = stop;
             } else if (best == NULL || is_better(&at->size, &best->size, need_bytes)) {
                 best = at;
             }
@@ -193,14 +189,14 @@ static mend_result compact_chunk(pass *p, mend_chunk *chunk)
     mend_result result = plan(heap, chunk, clusters, &size);
     if (result == MEND_OK) {
         result = mend_exchange_memory(heap, chunk, clusters, size.clusters, &done);
-        p->driver_calls += done.driver_calls;
+        p->report->driver_calls += done.driver_calls;
     }
     free(clusters);
     if (result == MEND_OK) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        p->compactions++;
-        p->copied_bytes += done.copied_bytes;
-        p->gained_bytes += size.gained_bytes;
+        p->report->compactions++;
+        p->report->copied_bytes += done.copied_bytes;
+        p->report->gained_bytes += size.gained_bytes;
         heap->counters.compactions++;
         heap->counters.copied_bytes += done.copied_bytes;
     }
@@ -218,8 +214,8 @@ static mend_result compact_next(pass *p, uint64_t need_bytes, bool *compacted)
     for (;;) {
         mend_chunk *chunk = choose(p, need_bytes);
         if (chunk == NULL) {
-            bool is_done = p->stop == MEND_COMPACT_DONE;
-            p->stop = is_done && was_refused ? MEND_COMPACT_NO_ROOM : p->stop;
+            bool is_done = p->report->stop == MEND_COMPACT_DONE;
+            p->report->stop = is_done && was_refused ? MEND_COMPACT_NO_ROOM : p->report->stop;
             return MEND_OK;
         }
         assert(chunk->live_bytes > 0);
@@ -239,9 +235,10 @@ static mend_result compact(mend_heap *heap, const mend_compact_limits *limits,
     mend_driver_scope scope;
     MEND_TRY(mend_enter(heap, &scope));
     pass p = {.heap = heap,
-              .limits = *limits,
-              .driver_calls = 1,
+              .limits = limits,
+              .report = report,
               .begun_ns = heap->driver->clock_ns(heap->driver)};
+    report->driver_calls = 1;
     mend_result result = mend_safe_point_begin(heap, false);
     if (result == MEND_OK) {
         mend_effective_limit_forget_refusal(heap);
@@ -249,22 +246,15 @@ static mend_result compact(mend_heap *heap, const mend_compact_limits *limits,
     }
     const uint64_t wanted_bytes = limits->gained_bytes != 0 ? limits->gained_bytes : UINT64_MAX;
     bool compacted = true;
-    while (result == MEND_OK && compacted && p.gained_bytes < wanted_bytes) {
-        result = compact_next(&p, wanted_bytes - p.gained_bytes, &compacted);
+    while (result == MEND_OK && compacted && report->gained_bytes < wanted_bytes) {
+        result = compact_next(&p, wanted_bytes - report->gained_bytes, &compacted);
     }
-    if (p.gained_bytes >= wanted_bytes) {
-        p.stop = MEND_COMPACT_GAINED;
+    if (report->gained_bytes >= wanted_bytes) {
+        report->stop = MEND_COMPACT_GAINED;
     }
     free(p.candidates);
     mend_driver_scope_close(heap, &scope);
-    if (result == MEND_OK) {
-        report->stop = p.stop;
-        report->gained_bytes = p.gained_bytes;
-        report->copied_bytes = p.copied_bytes;
-        report->compactions = p.compactions;
-        report->driver_calls = p.driver_calls;
-        report->free_empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
-    }
+    report->free_empty_bytes = mend_chunks_empty_bytes(&heap->chunks);
     return result;
 }
 

@@ -148,8 +148,7 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
 
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)
 {
-    assert((chunk->address == 0) != (address == 0));
-    assert(chunk->live_bytes == 0 || chunk->is_frozen);
+    assert((chunk->address == 0) != (address == 0) && (chunk->live_bytes == 0 || chunk->is_frozen));
     assert(chunk->pins == 0 && address % MEND_GRANULE_BYTES == 0);
     count(chunks, chunk, false);
     const uint64_t empty_bytes = mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
@@ -292,8 +291,7 @@ void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_m
 void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, mend_contents *kept,
                          mend_chunk_missing missing)
 {
-    assert(chunk->is_frozen);
-    assert(kept == NULL || missing != MEND_MISSING_NOTHING);
+    assert(chunk->is_frozen && (kept == NULL || missing != MEND_MISSING_NOTHING));
     const bool is_deferred = kept == chunk->kept || chunk->deferred.kind != MEND_DEFERRED_NOTHING;
     count(chunks, chunk, false);
     chunk->kept = kept;

@@ -109,8 +109,7 @@ typedef struct mend_chunk_sums {
     uint64_t asleep_live_bytes; /* of live blocks in these */
 } mend_chunk_sums;
 
-/* The memory of one creation, which moves between chunks as a whole. Its owner is the one chunk
- * whose handle it is. */
+/* The memory of one creation. Its owner is the one chunk whose handle it is. */
 typedef struct mend_memory {
     mend_tree_node by_number; /* in `all` */
     mend_chunk_handle handle; /* 0: the chunk misses its memory */

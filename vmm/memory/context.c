@@ -413,8 +413,6 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking)
         return result;
     }
     begin_context_wait(streams);
-    /* Each call releases `state`. Frees made meanwhile belong to later epochs, and the memory of
-     * closed ones stays unused, because no event covers it yet. */
     const mend_answer answer = record_events(streams, &made, &is_whole);
     const mend_status status = answer.status;
     mend_process_end_unsafe_call();

@@ -306,12 +306,12 @@ mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
     return find_tight(space, &p, address) ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
-static void free_reservation(mend_space *space, mend_reservation *reservation)
+static bool free_reservation(mend_space *space, mend_reservation *reservation)
 {
     if (reservation->taken_bytes != 0 ||
         space->driver->address_free(space->driver, reservation->address, reservation->size_bytes) !=
             MEND_DRIVER_OK) {
-        return;
+        return false;
     }
     assert(mend_space_room_at(space, reservation->address) ==
            reservation->size_bytes - space->page_bytes);
@@ -323,6 +323,7 @@ static void free_reservation(mend_space *space, mend_reservation *reservation)
     mend_tree_remove(&space->reservations_by_address, &reservation->by_address);
     mend_list_remove(&reservation->link);
     mend_slab_give(&space->reservation_slab, reservation);
+    return true;
 }
 
 void mend_space_trim(mend_space *space, size_t keep_count)
@@ -360,8 +361,6 @@ mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *add
 bool mend_space_disown(mend_space *space, uint64_t address)
 {
     mend_reservation *reservation = reservation_of(space, address);
-    const size_t count = space->reservations_by_address.count;
     assert(reservation != NULL && reservation->address == address);
-    free_reservation(space, reservation);
-    return space->reservations_by_address.count < count;
+    return free_reservation(space, reservation);
 }

@@ -166,8 +166,7 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
            (items[at].handle != plain || items[at].graph_pool != graph_pool)) {
         at = items[at].in[MEND_SLOTS_OF_PAIR].next;
     }
-    assert(at < streams->count);
-    assert(at == MEND_STREAM_UNKNOWN || items[at].known);
+    assert(at < streams->count && (at == MEND_STREAM_UNKNOWN || items[at].known));
     if (at != MEND_STREAM_UNKNOWN && graph_pool == 0 && !streams->serves_graph_pools &&
         mend_streams_handle_suffices(streams, handle)) {
         streams->last_found = at;
@@ -176,10 +175,9 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
     return at;
 }
 
-/* Looks up by handle and identity. The per-thread stream has one handle for all threads. A captured
- * stream has a slot for the pair (handle, capture), until that capture ends. Any other slot with
- * the handle belongs to a stream that was destroyed without mend_unregister_stream. The capture
- * status is updated in all graph pools of the stream. */
+/* Looks up by handle and identity. Any other slot with the handle belongs to a stream that was
+ * destroyed without mend_unregister_stream. The capture status is updated in all graph pools of the
+ * stream. */
 static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t graph_pool,
                             const mend_stream_info *info, uint32_t *index)
 {
