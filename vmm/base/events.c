@@ -16,16 +16,6 @@ void mend_events_listen(mend_events *events, mend_listener *listener, uint32_t k
     }
 }
 
-mend_listener *mend_events_find(const mend_events *events,
-                                void (*hear)(mend_listener *listener, mend_history_event *event))
-{
-    mend_listener *found = events->listeners;
-    while (found != NULL && found->hear != hear) {
-        found = found->next;
-    }
-    return found;
-}
-
 void mend_events_put(mend_events *events, mend_history_event *event)
 {
     assert(event->kind > 0);

@@ -47,10 +47,6 @@ typedef struct mend_events {
 /* From now on the listener hears these kinds, each a bit, as long as the heap lives. */
 void mend_events_listen(mend_events *events, mend_listener *listener, uint32_t kinds);
 
-/* The listener with this function. NULL: none. */
-mend_listener *mend_events_find(const mend_events *events,
-                                void (*hear)(mend_listener *listener, mend_history_event *event));
-
 /* Sets the time, of a step also cause and duration, and calls the listeners of the kind. */
 void mend_events_put(mend_events *events, mend_history_event *event);
 void mend_events_put_step(mend_events *events, mend_history_event *event);

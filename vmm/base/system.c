@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,28 +48,6 @@ int mend_file_open(const char *path, int flags, const char **reason)
         return -1;
     }
     return file;
-}
-
-/* ---- limits ---------------------------------------------------------------------------------- */
-
-/* As many as a driver call may need. */
-enum { SPARE_FILES = 4 };
-
-bool mend_lacks_files(uint64_t *limit)
-{
-    struct rlimit files = {0};
-    int spare[SPARE_FILES];
-    int count = 0;
-    while (count < SPARE_FILES &&
-           (spare[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0) {
-        count++;
-    }
-    const bool lacks = count < SPARE_FILES && (errno == EMFILE || errno == ENFILE);
-    while (count > 0) {
-        close(spare[--count]);
-    }
-    *limit = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
-    return lacks;
 }
 
 /* ---- threads of the library ------------------------------------------------------------------ */

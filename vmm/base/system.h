@@ -39,9 +39,8 @@ int mend_file_open(const char *path, int flags, const char **reason);
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 /*
- * The system's limits of the process, which decide between a message and an end by a signal, or
- * explain a refusal of the driver. Any thread may ask, under any lock. Nothing is changed, the
- * program's signal handlers neither. A program changes its limits while it runs: each call asks.
+ * The system's limits of the process, which decide between a message and an end by a signal. Any
+ * thread may ask, under any lock. A program changes its limits while it runs: each call asks.
  */
 
 /* Whether files may be as long as that (RLIMIT_FSIZE). One that grows beyond raises SIGXFSZ, which
@@ -56,10 +55,6 @@ static inline bool mend_may_be_file_size(uint64_t size_bytes)
     errno = EFBIG;
     return false;
 }
-
-/* Whether the process or the system has hardly a file descriptor left. The driver says "out of
- * memory" then, and may need several for one call. *limit is the process's. */
-bool mend_lacks_files(uint64_t *limit);
 
 /* ---- threads of the library ------------------------------------------------------------------ */
 

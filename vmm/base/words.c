@@ -2,13 +2,11 @@
  * Digits are found with integers, so that no rounding of floating point shows in a message.
  *
  * Names lie in hash tables of chains, the newest first: one for scopes, one for all else. Entries
- * lie in pieces that never move, so a reader that has a number needs no lock. Names of tags,
- * streams and stacks are found without it, too.
+ * lie in pieces that never move.
  */
 #include "base/words.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/align.h"
@@ -85,9 +83,6 @@ void mend_words_make_printable(char *text)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static_assert((uint64_t)MEND_NAME_PIECES * MEND_NAME_PIECE > MEND_NAMES_MOST,
-              "each index has its place");
-
 uint32_t mend_names_count(mend_process_names *names)
 {
     return atomic_load_explicit(&names->count, memory_order_acquire);
@@ -100,34 +95,7 @@ const mend_name_entry *mend_names_entry(mend_process_names *names, uint32_t inde
     return &names->pieces[index / MEND_NAME_PIECE][index % MEND_NAME_PIECE];
 }
 
-/* The caller holds the mutex. The index of the new entry, 0: there is no host memory, or the table
- * is full. The count is written when the entry is whole, and the bucket last: a child of a fork in
- * between has the name in no bucket, and names it again. */
-static uint32_t add_entry(mend_process_names *names, _Atomic(uint32_t) *bucket, uint64_t number,
-                          uint32_t kind, const char *name)
-{
-    const uint32_t index = mend_names_count(names) + 1;
-    if (index > MEND_NAMES_MOST) {
-        return 0;
-    }
-    mend_name_entry **piece = &names->pieces[index / MEND_NAME_PIECE];
-    if (*piece == NULL) {
-        *piece = calloc(MEND_NAME_PIECE, sizeof(**piece));
-    }
-    if (*piece == NULL) {
-        return 0;
-    }
-    mend_name_entry *entry = &(*piece)[index % MEND_NAME_PIECE];
-    *entry = (mend_name_entry){.number = number, .kind = kind, .next = *bucket};
-    snprintf(entry->name, sizeof(entry->name), "%s", name);
-    atomic_store_explicit(&names->count, index, memory_order_release);
-    atomic_store_explicit(bucket, index, memory_order_release);
-    return index;
-}
-
-/* ---- tags, streams, stacks ------------------------------------------------------------------- */
-
-static _Atomic(uint32_t) *bucket_of(mend_name_kind kind, uint64_t number)
+_Atomic(uint32_t) *mend_names_bucket(mend_name_kind kind, uint64_t number)
 {
     const uint64_t hash = (number + kind) * UINT64_C(0x9E3779B97F4A7C15);
     return &mend_process_own_names.buckets[(hash >> 32) % MEND_NAME_BUCKETS];
@@ -135,7 +103,7 @@ static _Atomic(uint32_t) *bucket_of(mend_name_kind kind, uint64_t number)
 
 const char *mend_names_find(mend_name_kind kind, uint64_t number)
 {
-    uint32_t at = atomic_load_explicit(bucket_of(kind, number), memory_order_acquire);
+    uint32_t at = atomic_load_explicit(mend_names_bucket(kind, number), memory_order_acquire);
     while (at != 0) {
         const mend_name_entry *entry = mend_names_entry(&mend_process_own_names, at);
         if (entry->number == number && entry->kind == (uint32_t)kind) {
@@ -144,42 +112,6 @@ const char *mend_names_find(mend_name_kind kind, uint64_t number)
         at = entry->next;
     }
     return NULL;
-}
-
-bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name)
-{
-    mend_process_names *names = &mend_process_own_names;
-    char kept[MEND_NAME_BYTES] = "";
-    mend_words_join(kept, sizeof(kept), name);
-    mend_mutex_lock(&names->mutex);
-    const char *before = mend_names_find(kind, number);
-    const bool is_known =
-        strcmp(before != NULL ? before : "", kept) == 0 ||
-        add_entry(names, bucket_of(kind, number), number, (uint32_t)kind, kept) != 0;
-    mend_mutex_unlock(&names->mutex);
-    return is_known;
-}
-
-/* ---- scopes ---------------------------------------------------------------------------------- */
-
-uint32_t mend_scopes_number(uint32_t around, const char *name)
-{
-    mend_process_names *scopes = &mend_process_own_scopes;
-    char kept[MEND_SCOPE_NAME_BYTES] = ""; /* the counted part of a long name */
-    const size_t length = mend_words_join(kept, sizeof(kept), name);
-    const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, kept, length);
-    _Atomic(uint32_t) *bucket = &scopes->buckets[(hash >> 32) % MEND_NAME_BUCKETS];
-    mend_mutex_lock(&scopes->mutex);
-    uint32_t number = *bucket;
-    while (number != 0 && (mend_scopes_around(number) != around ||
-                           strcmp(mend_scopes_entry(number)->name, kept) != 0)) {
-        number = mend_scopes_entry(number)->next;
-    }
-    if (number == 0) {
-        number = add_entry(scopes, bucket, around, 0, kept);
-    }
-    mend_mutex_unlock(&scopes->mutex);
-    return number;
 }
 
 /* Writes a name, so that paths are unique: a separator in a name has a backslash before it. Returns

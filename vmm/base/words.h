@@ -44,29 +44,18 @@ static inline uint64_t mend_hash(uint64_t hash, const void *bytes, size_t count)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/*
- * Names are never removed, so they can be read by number without a lock, by a child of fork, too.
- */
+/* Names are never removed, so they are read without a lock, by a child of fork, too. */
 
-/* Of a tag, a stream or a stack. A new name for a number comes behind the one before. False: there
- * is no host memory, or the table is full. The same name for a number is stored once. */
-bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name);
-
-/* NULL: it has none. Stays as long as the process. */
+/* Of a tag, a stream or a stack. NULL: it has none. And where a search for one begins. */
 const char *mend_names_find(mend_name_kind kind, uint64_t number);
+_Atomic(uint32_t) *mend_names_bucket(mend_name_kind kind, uint64_t number);
 
-/* How many have been given: their indices, and the numbers of scopes, are 1 to this. An entry stays
- * as long as the process. */
+/* How many have been given: their indices, and the numbers of scopes, are 1 to this. */
 uint32_t mend_names_count(mend_process_names *names);
 const mend_name_entry *mend_names_entry(mend_process_names *names, uint32_t index);
 
-/* A path of scopes has one number in the process, given after the outer scope's. */
-
-/* The number of `name` inside `around`. A new one for a new name. 0: there is no host memory, or no
- * number left. */
-uint32_t mend_scopes_number(uint32_t around, const char *name);
-
-/* A scope by its number, which was given, and the number of the scope around it. */
+/* A scope by its number, which was given, and the number of the scope around it. A path of scopes
+ * has one number in the process, given after the outer scope's. */
 static inline const mend_name_entry *mend_scopes_entry(uint32_t number)
 {
     return mend_names_entry(&mend_process_own_scopes, number);

@@ -116,8 +116,11 @@ void mend_history_init(mend_history *history, mend_events *heard)
  * are found by it. */
 mend_observers *mend_observers_of(const mend_heap *heap)
 {
-    return MEND_CONTAINER_OR_NULL(mend_events_find(&heap->events, hear), mend_observers,
-                                  history.listener);
+    mend_listener *found = heap->events.listeners;
+    while (found != NULL && found->hear != hear) {
+        found = found->next;
+    }
+    return MEND_CONTAINER_OR_NULL(found, mend_observers, history.listener);
 }
 
 size_t mend_history_copy(const mend_history *history, uint64_t *cursor, void *events,

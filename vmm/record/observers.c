@@ -4,6 +4,7 @@
  * around, so counting never fails. A live span's number has a place.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "base/thread.h"
@@ -141,6 +142,75 @@ mend_result mend_observers_hear(mend_pool *pool, mend_moment moment, const mend_
     return MEND_OK;
 }
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static_assert((uint64_t)MEND_NAME_PIECES * MEND_NAME_PIECE > MEND_NAMES_MOST,
+              "each index has its place");
+
+/* The caller holds the mutex. The index of the new entry, 0: there is no host memory, or the table
+ * is full. The count is written when the entry is whole, and the bucket last: a child of a fork in
+ * between has the name in no bucket, and names it again. */
+static uint32_t add_entry(mend_process_names *names, _Atomic(uint32_t) *bucket, uint64_t number,
+                          uint32_t kind, const char *name)
+{
+    const uint32_t index = mend_names_count(names) + 1;
+    if (index > MEND_NAMES_MOST) {
+        return 0;
+    }
+    mend_name_entry **piece = &names->pieces[index / MEND_NAME_PIECE];
+    if (*piece == NULL) {
+        *piece = calloc(MEND_NAME_PIECE, sizeof(**piece));
+    }
+    if (*piece == NULL) {
+        return 0;
+    }
+    mend_name_entry *entry = &(*piece)[index % MEND_NAME_PIECE];
+    *entry = (mend_name_entry){.number = number, .kind = kind, .next = *bucket};
+    memcpy(entry->name, name, strlen(name));
+    atomic_store_explicit(&names->count, index, memory_order_release);
+    atomic_store_explicit(bucket, index, memory_order_release);
+    return index;
+}
+
+/* A new name for a number comes before the older ones. The same one is stored once. */
+mend_result mend_set_name(mend_name_kind kind, uint64_t number, const char *name)
+{
+    MEND_INVALID_IF(name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK,
+                    "mend_set_name: name is NULL, or kind is no mend_name_kind");
+    mend_process_names *names = &mend_process_own_names;
+    char kept[MEND_NAME_BYTES] = "";
+    mend_words_join(kept, sizeof(kept), name);
+    mend_mutex_lock(&names->mutex);
+    const char *before = mend_names_find(kind, number);
+    const bool is_known =
+        strcmp(before != NULL ? before : "", kept) == 0 ||
+        add_entry(names, mend_names_bucket(kind, number), number, (uint32_t)kind, kept) != 0;
+    mend_mutex_unlock(&names->mutex);
+    return is_known ? MEND_OK : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a name");
+}
+
+/* The number of `name` inside `around`. A new one for a new name. 0: there is no host memory, or no
+ * number left. */
+static uint32_t number_of(uint32_t around, const char *name)
+{
+    mend_process_names *scopes = &mend_process_own_scopes;
+    char kept[MEND_SCOPE_NAME_BYTES] = ""; /* the counted part of a long name */
+    const size_t length = mend_words_join(kept, sizeof(kept), name);
+    const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, kept, length);
+    _Atomic(uint32_t) *bucket = &scopes->buckets[(hash >> 32) % MEND_NAME_BUCKETS];
+    mend_mutex_lock(&scopes->mutex);
+    uint32_t number = *bucket;
+    while (number != 0 && (mend_scopes_around(number) != around ||
+                           strcmp(mend_scopes_entry(number)->name, kept) != 0)) {
+        number = mend_scopes_entry(number)->next;
+    }
+    if (number == 0) {
+        number = add_entry(scopes, bucket, around, 0, kept);
+    }
+    mend_mutex_unlock(&scopes->mutex);
+    return number;
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
@@ -188,7 +258,7 @@ mend_result mend_scope_push(const char *name, unsigned flags)
         result = mend_pool_invalid("mend_scope_push: name is NULL or empty, or flags are unknown");
     } else if (own->failed_scopes == 0) {
         if (mend_process_prepare() == MEND_OK) {
-            number = mend_scopes_number(own->scope, name);
+            number = number_of(own->scope, name);
         }
         if (number == 0) {
             result = mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for the name of a scope");
@@ -241,13 +311,4 @@ mend_result mend_stack_set_source(mend_stack_source source, void *context, uint6
         atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
     }
     return MEND_OK;
-}
-
-mend_result mend_set_name(mend_name_kind kind, uint64_t number, const char *name)
-{
-    MEND_INVALID_IF(name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK,
-                    "mend_set_name: name is NULL, or kind is no mend_name_kind");
-    return mend_names_set(kind, number, name)
-               ? MEND_OK
-               : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a name");
 }

@@ -137,7 +137,7 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
     const mend_result result = mend_driver_refused(heap, MEND_ANSWER(export_handle, status));
     uint64_t limit;
     if (way != MEND_EXPORT_BY_FILE || result == MEND_ERROR_DEVICE_LOST ||
-        !mend_lacks_files(&limit)) {
+        !mend_share_lacks_files(&limit)) {
         return result;
     }
     return mend_refused(

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "alloc/heap.h"
-#include "base/system.h"
 #include "map/map.h"
 #include "pool/pool.h"
 #include "share/share.h"
@@ -277,7 +276,7 @@ static mend_result refused_chunk(const fetching *f, int share_type)
     uint64_t limit;
     if (mend_status_is_fatal(f->refused)) {
         result = MEND_ERROR_DEVICE_LOST;
-    } else if (!by_fabric && mend_lacks_files(&limit)) {
+    } else if (!by_fabric && mend_share_lacks_files(&limit)) {
         result = MEND_ERROR_SYSTEM;
         why = "the process has too many open files: raise the limit (ulimit -n)";
     } else if (by_fabric && (f->refused == MEND_DRIVER_NOT_PERMITTED ||

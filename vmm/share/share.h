@@ -79,6 +79,10 @@ socklen_t mend_share_address(const unsigned char name[MEND_SHARE_NAME_BYTES],
 /* Whether the process at the other end runs as this one's user. */
 bool mend_share_is_of_this_user(int connected);
 
+/* Whether the process or the system has hardly a file descriptor left. The driver says "out of
+ * memory" then, and may need several for one call. *limit is the process's. */
+bool mend_share_lacks_files(uint64_t *limit);
+
 /* The head of a description. */
 typedef struct mend_description {
     uint64_t mark;

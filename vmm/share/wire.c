@@ -5,10 +5,13 @@
  */
 #include "share/share.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/system.h"
 #include "base/words.h"
 
 #define MOST_CHUNKS (UINT64_C(1) << 20)
@@ -64,6 +67,26 @@ bool mend_share_is_of_this_user(int connected)
     socklen_t length = sizeof(other);
     return getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 &&
            length == sizeof(other) && other.uid == geteuid();
+}
+
+/* As many as a driver call may need. */
+enum { SPARE_FILES = 4 };
+
+bool mend_share_lacks_files(uint64_t *limit)
+{
+    struct rlimit files = {0};
+    int spare[SPARE_FILES];
+    int count = 0;
+    while (count < SPARE_FILES &&
+           (spare[count] = mend_file_keep(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0))) >= 0) {
+        count++;
+    }
+    const bool lacks = count < SPARE_FILES && (errno == EMFILE || errno == ENFILE);
+    while (count > 0) {
+        close(spare[--count]);
+    }
+    *limit = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
+    return lacks;
 }
 
 /* ---- descriptions ---------------------------------------------------------------------------- */
