@@ -229,15 +229,15 @@ static mend_result tell(const subject *s, uint64_t offset, const char *what)
     char scope[PATH_BYTES] = "no scope";
     char tag[32];
     const char *name = s->tag != 0 ? mend_names_find(MEND_NAME_TAG, s->tag) : NULL;
-    snprintf(tag, sizeof(tag), "tag %llu", (unsigned long long)s->tag);
+    snprintf(tag, sizeof(tag), "tag %lu", s->tag);
     if (s->scope != 0) {
         mend_scopes_write_path(s->scope, scope, sizeof(scope));
     }
     return mend_failure(MEND_ERROR_CORRUPTION,
-                        "the block at 0x%llx (%llu bytes, %s, %s) %s: the first byte that "
-                        "differs is %llu",
-                        (unsigned long long)s->address, (unsigned long long)s->requested_bytes,
-                        name != NULL ? name : tag, scope, what, (unsigned long long)offset);
+                        "the block at 0x%lx (%lu bytes, %s, %s) %s: the first byte that "
+                        "differs is %lu",
+                        s->address, s->requested_bytes, name != NULL ? name : tag, scope, what,
+                        offset);
 }
 
 static bool is_here(const mend_heap *heap, const mend_span *span)

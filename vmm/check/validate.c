@@ -46,15 +46,13 @@ static bool reservation_is_right(const mend_validate_walk *a, const mend_space *
             count += pieces[i] > 0;
         }
         MUST(count == 1 && size_bytes <= end - address,
-             "not exactly one of gap, chunk, retired and import at 0x%llx",
-             MEND_VALIDATE_HEX(address));
+             "not exactly one of gap, chunk, retired and import at 0x%lx", address);
         *gaps += pieces[0] > 0;
         taken_bytes += pieces[0] > 0 ? 0 : size_bytes;
         address += size_bytes;
     }
     MUST(taken_bytes == reservation->taken_bytes,
-         "the taken bytes of the reservation 0x%llx are wrong",
-         MEND_VALIDATE_HEX(reservation->address));
+         "the taken bytes of the reservation 0x%lx are wrong", reservation->address);
     return true;
 }
 
@@ -108,8 +106,7 @@ static bool chunks_are_right(const mend_validate_walk *a, uint64_t bytes_of_rang
                     chunk->address + chunk->size_bytes <= mend_range_page_start(range, page + 1) &&
                     chunk->live_bytes == (range->pages[page] != NULL ? chunk->size_bytes : 0);
             }
-            MUST(is_right, "the chunk 0x%llx does not fit its page of a range",
-                 MEND_VALIDATE_HEX(chunk->address));
+            MUST(is_right, "the chunk 0x%lx does not fit its page of a range", chunk->address);
             found.mapped_bytes += sleeps ? 0 : chunk->size_bytes;
             found.asleep_live_bytes += sleeps ? chunk->live_bytes : 0;
         }
@@ -138,14 +135,12 @@ static bool ranges_are_right(const mend_validate_walk *a)
             MUST(span == NULL || (span->live && span->zone == MEND_ZONE_RANGE &&
                                   !span->of_graph_pool && span->size_bytes == range->page_bytes &&
                                   span->address == mend_range_page_start(range, i)),
-                 "page %zu of the range 0x%llx is not its span", i,
-                 MEND_VALIDATE_HEX(range->address));
+                 "page %zu of the range 0x%lx is not its span", i, range->address);
             committed += span != NULL;
         }
         MUST(committed * range->page_bytes == range->committed_bytes &&
                  (committed == 0 || !range->is_closed),
-             "the committed bytes of the range 0x%llx are wrong",
-             MEND_VALIDATE_HEX(range->address));
+             "the committed bytes of the range 0x%lx are wrong", range->address);
         MUST(range->deferred.kind ==
                  (range->is_closed ? MEND_DEFERRED_RANGE : MEND_DEFERRED_NOTHING),
              "deferred work of a range is not noted");
@@ -157,7 +152,7 @@ static bool ranges_are_right(const mend_validate_walk *a)
         const mend_range *range = mend_range_at(a->heap, reservation->address);
         MUST(range != NULL && range->address == reservation->address &&
                  range->size_bytes + a->heap->range_space.page_bytes == reservation->size_bytes,
-             "the reservation 0x%llx belongs to no range", MEND_VALIDATE_HEX(reservation->address));
+             "the reservation 0x%lx belongs to no range", reservation->address);
     }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
              ranges->by_address.count == a->heap->range_space.reservations_by_address.count &&
@@ -187,7 +182,7 @@ static bool imports_are_right(const mend_validate_walk *a)
                  import->offset_bytes < import->chunks[0].size_bytes &&
                  import->size_bytes <= all_bytes - import->offset_bytes &&
                  mend_imports_find_named(a->heap, &import->name) == import,
-             "the import at 0x%llx is wrong", MEND_VALIDATE_HEX(import->address));
+             "the import at 0x%lx is wrong", import->address);
         bytes += import->mapped.bytes;
         mappings += import->count;
     }

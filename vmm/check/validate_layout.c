@@ -4,15 +4,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "alloc/heap.h"
 #include "check/check.h"
 #include "layout/layout.h"
 #include "map/map.h"
 #include "share/share.h"
 #include "sleep/sleep.h"
 
-#define SPAN_MUST(holds, words) MUST(holds, "span 0x%llx " words, MEND_VALIDATE_HEX(span->address))
+#define SPAN_MUST(holds, words) MUST(holds, "span 0x%lx " words, span->address)
 
 bool mend_validate_broken(const mend_validate_walk *a, const char *format, ...)
 {
@@ -57,7 +57,7 @@ bool mend_validate_waits(mend_validate_walk *a, const mend_waits *waits, uint64_
         a->wait_nodes++;
         a->user_marks += at->stamp.epoch == 0 ? mark_of(at->stamp.stream) : 0;
     }
-    MUST(are_right, "0x%llx waits for an epoch that cannot pass", MEND_VALIDATE_HEX(address));
+    MUST(are_right, "0x%lx waits for an epoch that cannot pass", address);
     return true;
 }
 
@@ -141,24 +141,21 @@ bool mend_validate_streams(const mend_validate_walk *a)
         uint64_t order = 0;
         for (size_t k = 0; k < state->fence_count; k++) {
             MUST(state->fences[k].epoch > epoch,
-                 "stream %u: the fence of epoch %llu is out of order", i,
-                 MEND_VALIDATE_HEX(state->fences[k].epoch));
+                 "stream %u: the fence of epoch %lu is out of order", i, state->fences[k].epoch);
             MUST(state->fences[k].order >= order && state->fences[k].order <= streams->closed_bytes,
-                 "stream %u: the fence of epoch %llu is younger than it says", i,
-                 MEND_VALIDATE_HEX(state->fences[k].epoch));
+                 "stream %u: the fence of epoch %lu is younger than it says", i,
+                 state->fences[k].epoch);
             epoch = state->fences[k].epoch;
             order = state->fences[k].order;
         }
         for (uint32_t k = 0; k <= MEND_CONTEXT_EVENTS; k++) {
             const uint64_t awaited = state->awaited[k].epoch;
             MUST(awaited == 0 || (k < streams->context_event_count && awaited >= before),
-                 "stream %u: the context's event %u covers epoch %llu", i, k,
-                 MEND_VALIDATE_HEX(awaited));
+                 "stream %u: the context's event %u covers epoch %lu", i, k, awaited);
             before = awaited;
             epoch = mend_max_u64(epoch, awaited);
         }
-        MUST(state->open_epoch > epoch, "stream %u: epoch %llu is open and has a fence", i,
-             MEND_VALIDATE_HEX(epoch));
+        MUST(state->open_epoch > epoch, "stream %u: epoch %lu is open and has a fence", i, epoch);
         MUST(state->graph_pool == 0 ||
                  (state->fence_count == 0 && state->passed_epoch < state->first_epoch),
              "stream %u: memory of a graph pool became idle", i);
@@ -179,17 +176,15 @@ static bool run_is_right(const mend_validate_walk *a, const mend_zone *zone, con
     const mend_run *run = first->run;
     MUST(run != NULL && run == last->run && run->first == first && run->last == last &&
              run->address == first->address && mend_run_end(run) == mend_span_end(last),
-         "the free spans from 0x%llx form no run", MEND_VALIDATE_HEX(first->address));
-    MUST(run->chunk == first->chunk, "run 0x%llx: another chunk is its first",
-         MEND_VALIDATE_HEX(run->address));
-    MUST(run->extensible == (last->next == NULL), "run 0x%llx: extensible is wrong",
-         MEND_VALIDATE_HEX(run->address));
+         "the free spans from 0x%lx form no run", first->address);
+    MUST(run->chunk == first->chunk, "run 0x%lx: another chunk is its first", run->address);
+    MUST(run->extensible == (last->next == NULL), "run 0x%lx: extensible is wrong", run->address);
     mend_run key = {.address = run->address, .size_bytes = run->size_bytes};
     const bool in_growth =
         mend_tree_at_or_after(&zone->runs_by_growth, &key.by_growth) == &run->by_growth;
     MUST(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address) == &run->by_address &&
              mend_sizes_has(&zone->runs_by_size, run) && in_growth == run->extensible,
-         "run 0x%llx is not in its indices", MEND_VALIDATE_HEX(run->address));
+         "run 0x%lx is not in its indices", run->address);
     return true;
 }
 
@@ -238,8 +233,8 @@ static bool span_is_right(mend_validate_walk *a, const mend_span *span, int zone
     bool in_map = zone == MEND_ZONE_RANGE
                       ? heap->ranges.page_at(heap, span->address) == span
                       : mend_pointer_map_find(&heap->blocks, span->address) == span;
-    MUST(in_map == (span->live || span->cached), "span 0x%llx: live and the pointer map disagree",
-         MEND_VALIDATE_HEX(span->address));
+    MUST(in_map == (span->live || span->cached), "span 0x%lx: live and the pointer map disagree",
+         span->address);
     SPAN_MUST(span->chunk == mend_chunk_at(&heap->chunks, span->address),
               "begins in another chunk");
     SPAN_MUST(zone != MEND_ZONE_PASSED ||
@@ -287,7 +282,7 @@ static bool segment_is_right(mend_validate_walk *a, int zone_number, const mend_
 {
     const mend_zone *zone = &a->heap->zones[zone_number];
     const mend_span *run_last = NULL;
-    MUST(end->next == NULL, "span 0x%llx is no segment's end", MEND_VALIDATE_HEX(end->address));
+    MUST(end->next == NULL, "span 0x%lx is no segment's end", end->address);
     for (const mend_span *span = end; span != NULL; span = span->previous) {
         if (!span_is_right(a, span, zone_number)) {
             return false;
@@ -331,19 +326,15 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
              cache->promised <= MEND_CACHE_SPANS &&
              (cache->promised == 0 || a->heap->caching.closings == 0),
          "the front cache of zone %d is wrong", zone_number);
-    MUST(free_bytes == zone->free_bytes, "zone %d: %llu bytes are free, %llu are counted",
-         zone_number, MEND_VALIDATE_HEX(free_bytes), MEND_VALIDATE_HEX(zone->free_bytes));
+    MUST(free_bytes == zone->free_bytes, "zone %d: %lu bytes are free, %lu are counted",
+         zone_number, free_bytes, zone->free_bytes);
     return true;
 }
-
-/* ---- chunks ---------------------------------------------------------------------------------- */
 
 /* X(figure): sums over chunks. */
 #define CHUNK_SUMS(X)                                                                              \
     X(reserved_bytes)                                                                              \
-    X(empty_in[MEND_ZONE_SMALL])                                                                   \
-    X(empty_in[MEND_ZONE_LARGE])                                                                   \
-    X(empty_in[MEND_ZONE_RANGE])                                                                   \
+    X(empty_in)                                                                                    \
     X(empty_unmapped_bytes)                                                                        \
     X(unmapped_bytes)                                                                              \
     X(pinned_bytes)                                                                                \
@@ -354,15 +345,9 @@ bool mend_validate_zone(mend_validate_walk *a, int zone_number)
     X(unmapped_frozen_bytes)                                                                       \
     X(asleep_bytes)                                                                                \
     X(asleep_live_bytes)                                                                           \
-    X(away_in[MEND_ZONE_SMALL])                                                                    \
-    X(away_in[MEND_ZONE_LARGE])                                                                    \
-    X(away_in[MEND_ZONE_RANGE])                                                                    \
-    X(away_live_in[MEND_ZONE_SMALL])                                                               \
-    X(away_live_in[MEND_ZONE_LARGE])                                                               \
-    X(away_live_in[MEND_ZONE_RANGE])                                                               \
-    X(reserved_in[MEND_ZONE_SMALL])                                                                \
-    X(reserved_in[MEND_ZONE_LARGE])                                                                \
-    X(reserved_in[MEND_ZONE_RANGE])                                                                \
+    X(away_in)                                                                                     \
+    X(away_live_in)                                                                                \
+    X(reserved_in)                                                                                 \
     X(deferred.count[MEND_DEFERRED_RESTORE])                                                       \
     X(deferred.count[MEND_DEFERRED_END])                                                           \
     X(deferred.count[MEND_DEFERRED_MEMORY])                                                        \
@@ -390,7 +375,7 @@ static bool spans_are_right(const mend_validate_walk *a, const mend_chunk *chunk
     bool held = mend_stamp_has_passed(&a->heap->streams, chunk->held_by);
     uint64_t end = chunk->address + chunk->size_bytes;
     const mend_span *span = mend_layout_last_span(a->heap, chunk, *lowest);
-    MUST(span != NULL, "chunk 0x%llx has no spans", MEND_VALIDATE_HEX(chunk->address));
+    MUST(span != NULL, "chunk 0x%lx has no spans", chunk->address);
     for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t to = mend_min_u64(mend_span_end(span), end);
@@ -398,11 +383,9 @@ static bool spans_are_right(const mend_validate_walk *a, const mend_chunk *chunk
         held = held || is_held(chunk->held_by, span);
         *lowest = span;
     }
-    MUST(held, "nothing in the chunk 0x%llx waits for its reason",
-         MEND_VALIDATE_HEX(chunk->address));
-    MUST(live_bytes == chunk->live_bytes, "chunk 0x%llx: %llu bytes are live, %llu are counted",
-         MEND_VALIDATE_HEX(chunk->address), MEND_VALIDATE_HEX(live_bytes),
-         MEND_VALIDATE_HEX(chunk->live_bytes));
+    MUST(held, "nothing in the chunk 0x%lx waits for its reason", chunk->address);
+    MUST(live_bytes == chunk->live_bytes, "chunk 0x%lx: %lu bytes are live, %lu are counted",
+         chunk->address, live_bytes, chunk->live_bytes);
     return true;
 }
 
@@ -421,7 +404,7 @@ static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
     MUST(chunk->is_frozen && chunk->missing != MEND_MISSING_NOTHING && chunk->pins == 0 &&
              !mend_chunk_is_exported(chunk) && has_memory == (chunk->memory.handle != 0) &&
              !(has_memory && mend_retire_holds(a->heap, chunk->memory.handle) != NULL),
-         "the chunk 0x%llx sleeps, and is in use", MEND_VALIDATE_HEX(chunk->address));
+         "the chunk 0x%lx sleeps, and is in use", chunk->address);
     for (size_t i = 0; i < kept->piece_count; i++) {
         const mend_kept_piece *piece = &kept->pieces[i];
         is_right = is_right && piece->offset_bytes >= end && piece->size_bytes > 0 &&
@@ -433,15 +416,13 @@ static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
              file_bytes == kept->file_bytes && (host_bytes > 0) == (kept->host != NULL) &&
              kept->room_bytes >= host_bytes && (host_bytes > 0 || kept->room_bytes == 0) &&
              (file_bytes > 0) == (kept->file != NULL) && kept->address == chunk->address,
-         "the backup of the chunk 0x%llx is wrong", MEND_VALIDATE_HEX(chunk->address));
+         "the backup of the chunk 0x%lx is wrong", chunk->address);
     a->kept.host_bytes += host_bytes;
     a->kept.file_bytes += file_bytes;
     a->kept.room_bytes += kept->room_bytes;
-    for (const mend_span *span = mend_heap_span_at(a->heap, chunk->address);
-         span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, a->heap, chunk) {
         MUST(!span->live || span->contents_dropped || mend_keep_has_part(chunk, span),
-             "the block 0x%llx does not know that a sleep dropped it",
-             MEND_VALIDATE_HEX(span->address));
+             "the block 0x%lx does not know that a sleep dropped it", span->address);
     }
     return true;
 }
@@ -486,8 +467,8 @@ static bool chunk_is_right(mend_validate_walk *a, const mend_chunk *chunk)
         MUST(chunk->exports[way] == mend_exports_in(a->heap, chunk, way),
              "a chunk has not the exports that it counts");
     }
-    MUST(is_reserved || sleeps, "the chunk 0x%llx has no memory, and does not sleep",
-         MEND_VALIDATE_HEX(chunk->address));
+    MUST(is_reserved || sleeps, "the chunk 0x%lx has no memory, and does not sleep",
+         chunk->address);
     MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING,
          "a frozen chunk has its memory");
     return !sleeps || asleep_is_right(a, chunk);
@@ -502,8 +483,7 @@ bool mend_validate_chunks(mend_validate_walk *a)
     MUST(mend_chunks_are_in_order(chunks), "a tree of chunks is out of order");
     MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &chunks->all) {
         MUST(chunk->missing != MEND_MISSING_MEMORY,
-             "the chunk 0x%llx has no memory, and is among the chunks with memory",
-             MEND_VALIDATE_HEX(chunk->address));
+             "the chunk 0x%lx has no memory, and is among the chunks with memory", chunk->address);
         if (!chunk_is_right(a, chunk)) {
             return false;
         }
@@ -516,7 +496,9 @@ bool mend_validate_chunks(mend_validate_walk *a)
             return false;
         }
     }
-#define X(sum) MUST(a->chunks.sum == chunks->sum, "the counts of chunks are wrong: " #sum);
+#define X(sum)                                                                                     \
+    MUST(memcmp(&a->chunks.sum, &chunks->sum, sizeof(chunks->sum)) == 0,                           \
+         "the counts of chunks are wrong: " #sum);
     CHUNK_SUMS(X);
 #undef X
     /* Copies that wakes left on the host are counted, within the limit and the most that ever

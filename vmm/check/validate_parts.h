@@ -1,13 +1,9 @@
-/*
- * Shared by the files of the validation: the counts of a walk, the report of a finding, and what
- * validate_layout.c checks. Private to them.
- */
+/* Shared by the files of the validation: the counts of a walk, the report of a finding, and what
+ * validate_layout.c checks. Private to them. */
 #ifndef MEND_CHECK_VALIDATE_PARTS_H
 #define MEND_CHECK_VALIDATE_PARTS_H
 
 #include "layout/state.h"
-
-#define MEND_VALIDATE_HEX(value) ((unsigned long long)(value))
 
 /* Ends a check of the walk `a` with a finding, unless this holds. */
 #define MUST(holds, ...)                                                                           \

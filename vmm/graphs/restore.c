@@ -11,7 +11,6 @@
 
 #include "alloc/heap.h"
 #include "base/align.h"
-#include "mend/mend_frameworks.h"
 #include "mend/mend_graph_pools.h"
 #include "pool/pool.h"
 
@@ -92,9 +91,8 @@ static size_t list_sorted(const mend_heap *heap, uint32_t graph_pool, mend_graph
 
 static mend_result cannot(mend_result result, const target *t, const char *why)
 {
-    return mend_failure(result, "the block of %llu bytes at 0x%llx cannot be restored: %s",
-                        (unsigned long long)t->block.size_bytes, (unsigned long long)t->address,
-                        why);
+    return mend_failure(result, "the block of %lu bytes at 0x%lx cannot be restored: %s",
+                        t->block.size_bytes, t->address, why);
 }
 
 static mend_result wrong_block(const target *t, const char *why)

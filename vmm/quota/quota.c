@@ -1,9 +1,7 @@
-/*
- * The quota of a pool on a device that others use too: a decorator of the driver's table. It leaves
+/* The quota of a pool on a device that others use too: a decorator of the driver's table. It leaves
  * a part of the device's memory free, and keeps to a limit that pools of other processes share. A
  * creation beyond either is refused as if the device had no more memory, and memory_info answers
- * accordingly. So all steps of a pool on a full device work here too.
- */
+ * accordingly. So all steps of a pool on a full device work here too. */
 #include "quota/quota.h"
 
 #include <poll.h>
@@ -90,9 +88,8 @@ static void give(mend_quota *quota, mend_pointer_map *sizes, uint64_t key)
         return;
     }
     mend_mutex_lock(&quota->mutex);
-    uint64_t bytes = (uintptr_t)mend_pointer_map_find(sizes, key);
+    const uint64_t bytes = (uintptr_t)mend_pointer_map_remove(sizes, key);
     if (bytes > 0) {
-        mend_pointer_map_remove(sizes, key);
         mend_shared_limit_file_give(&quota->slot, bytes);
     }
     unlock(quota);

@@ -57,12 +57,10 @@ typedef struct mend_limit_slot {
     bool is_broken;
 } mend_limit_slot;
 
-/*
- * Opens the file, or creates it for the user alone, and takes a slot. MEND_OK;
+/* Opens the file, or creates it for the user alone, and takes a slot. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (the path is that of something else, others could change the file, or
  * living pools share another limit); MEND_ERROR_SYSTEM (the system refuses the file or its locks,
- * or all slots are taken).
- */
+ * or all slots are taken). */
 mend_result mend_shared_limit_file_open(const char *path, uint64_t limit_bytes,
                                         mend_limit_slot *slot);
 

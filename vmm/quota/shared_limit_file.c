@@ -387,11 +387,10 @@ static mend_result join(const char *path, mend_limit_slot *slot)
         const uint64_t limit_bytes = slot->own.limit_bytes;
         slot->own = (mend_limit_claim){0};
         say(slot);
-        return mend_failure(
-            MEND_ERROR_INVALID_ARGUMENT,
-            "the pools that share the shared limit file %.200s have a limit of %llu "
-            "bytes, not of %llu: all must name the same",
-            path, (unsigned long long)other, (unsigned long long)limit_bytes);
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "the pools that share the shared limit file %.200s have a limit of %lu "
+                            "bytes, not of %lu: all must name the same",
+                            path, other, limit_bytes);
     }
     return MEND_OK;
 }

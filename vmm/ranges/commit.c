@@ -1,7 +1,5 @@
-/*
- * One try to commit pages of ranges, with the memory there is: where it is still mapped, from empty
- * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/heap.h).
- */
+/* One try to commit pages of ranges, with the memory there is: where it is still mapped, from empty
+ * chunks that are moved, by creation. The fallback chain makes more memory free (alloc/heap.h). */
 #include <stdlib.h>
 
 #include "alloc/heap.h"
@@ -13,10 +11,11 @@
  * next one because others took memory. The last one knows that. */
 enum { PLANS = 3 };
 
-/* Visits the pages between two addresses that are not committed. */
-#define MISSING_EACH(at, range, from, end)                                                         \
-    for (uint64_t at = (from); at < (end); at += (range)->page_bytes)                              \
-        if ((range)->pages[mend_range_page_of(range, at)] == NULL)
+/* Visits the pages of all parts that are not committed. */
+#define MISSING_EACH(part, at, parts)                                                              \
+    for (const mend_part *part = (parts)->items; part < (parts)->items + (parts)->count; part++)   \
+        for (uint64_t at = part->from; at < part->end; at += part->range->page_bytes)              \
+            if (part->range->pages[mend_range_page_of(part->range, at)] == NULL)
 
 /* The parts as the core knows them, with hooks of ranges. The core tries to commit them by
  * mend_pages.commit. Memory that a try maps and cannot commit stays free memory, which a later try
@@ -34,14 +33,9 @@ static const mend_parts *parts_of(const mend_pages *pages)
 /* Bytes of the parts that are not committed. */
 static uint64_t missing_bytes(const mend_pages *pages)
 {
-    const mend_parts *parts = parts_of(pages);
     uint64_t bytes = 0;
-    for (size_t i = 0; i < parts->count; i++) {
-        const mend_part *part = &parts->items[i];
-        MISSING_EACH(at, part->range, part->from, part->end)
-        {
-            bytes += part->range->page_bytes;
-        }
+    MISSING_EACH(part, at, parts_of(pages)) {
+        bytes += part->range->page_bytes;
     }
     return bytes;
 }
@@ -104,36 +98,31 @@ static mend_run *run_of(const mend_heap *heap, const mend_range *range, uint64_t
 static bool reserve_commit(mend_heap *heap, const mend_parts *parts)
 {
     mend_layout_promise nodes = {0};
-    for (size_t i = 0; i < parts->count; i++) {
-        const mend_part *part = &parts->items[i];
-        const uint64_t page_bytes = part->range->page_bytes;
-        mend_run *run = NULL;
-        uint64_t behind = 0;
-        MISSING_EACH(at, part->range, part->from, part->end)
-        {
-            if (run == NULL || at - run->address >= run->size_bytes) {
-                run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
-            }
-            if (run != NULL && mend_run_end(run) - at >= page_bytes) {
-                nodes.waits += mend_layout_count_waits(heap, run, at, at + page_bytes);
-            }
-            nodes.spans += at == behind ? 1 : 2;
-            nodes.runs += at != behind;
-            behind = at + page_bytes;
+    mend_run *run = NULL;
+    uint64_t behind = 0;
+    MISSING_EACH(part, at, parts) {
+        const uint64_t end = at + part->range->page_bytes;
+        if (run == NULL || at - run->address >= run->size_bytes) {
+            run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
         }
+        if (run != NULL && mend_run_end(run) >= end) {
+            nodes.waits += mend_layout_count_waits(heap, run, at, end);
+        }
+        nodes.spans += at == behind ? 1 : 2;
+        nodes.runs += at != behind;
+        behind = end;
     }
     return mend_layout_reserve_these(heap, &nodes);
 }
 
 /* Commits the missing pages, which are free memory in runs. Their spans keep the waits of their
  * memory. */
-static void take_pages(mend_heap *heap, const mend_request *request, const mend_part *part)
+static void take_pages(mend_heap *heap, const mend_request *request)
 {
-    mend_range *range = part->range;
-    const uint64_t page_bytes = range->page_bytes;
     mend_page_stretch stretch = {.kind = MEND_EVENT_COMMIT, .stream = request->handle};
-    MISSING_EACH(at, range, part->from, part->end)
-    {
+    MISSING_EACH(part, at, parts_of(request->pages)) {
+        mend_range *range = part->range;
+        const uint64_t page_bytes = range->page_bytes;
         mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
         mend_span *span = mend_layout_take(heap, run, at, page_bytes, 0);
         mend_layout_count_alloc(heap, &heap->zones[span->zone], span, page_bytes, request->handle);
@@ -153,23 +142,17 @@ static mend_outcome commit_mapped(mend_heap *heap, const mend_request *request)
 {
     const mend_parts *parts = parts_of(request->pages);
     assert(mend_mutex_is_held(&heap->state));
-    for (size_t i = 0; i < parts->count; i++) {
-        const mend_range *range = parts->items[i].range;
-        MISSING_EACH(at, range, parts->items[i].from, parts->items[i].end)
-        {
-            mend_run *run = run_of(heap, range, at);
-            if (run == NULL || !mend_layout_is_ready(heap, run, at, range->page_bytes,
-                                                     request->stream, request->behind_wait)) {
-                return MEND_NOTHING;
-            }
+    MISSING_EACH(part, at, parts) {
+        mend_run *run = run_of(heap, part->range, at);
+        if (run == NULL || !mend_layout_is_ready(heap, run, at, part->range->page_bytes,
+                                                 request->stream, request->behind_wait)) {
+            return MEND_NOTHING;
         }
     }
-    for (size_t i = 0; request->behind_wait != 0 && i < parts->count; i++) {
-        const mend_range *range = parts->items[i].range;
-        MISSING_EACH(at, range, parts->items[i].from, parts->items[i].end)
-        {
-            mend_result result = mend_layout_make_ready(heap, run_of(heap, range, at), at,
-                                                        range->page_bytes, request->stream);
+    if (request->behind_wait != 0) {
+        MISSING_EACH(part, at, parts) {
+            mend_result result = mend_layout_make_ready(heap, run_of(heap, part->range, at), at,
+                                                        part->range->page_bytes, request->stream);
             if (result != MEND_OK) {
                 return mend_outcome_of(result);
             }
@@ -178,9 +161,7 @@ static mend_outcome commit_mapped(mend_heap *heap, const mend_request *request)
     if (!reserve_commit(heap, parts)) {
         return mend_outcome_without_host_memory();
     }
-    for (size_t i = 0; i < parts->count; i++) {
-        take_pages(heap, request, &parts->items[i]);
-    }
+    take_pages(heap, request);
     return MEND_PLACED;
 }
 
@@ -216,11 +197,9 @@ static range_gap next_gap(const mend_heap *heap, const mend_range *range, uint64
 
 /* ---- plans at a fixed address ---------------------------------------------------------------- */
 
-/*
- * Plans at a fixed address: which empty chunks to map into a gap of a range, and which to create
+/* Plans at a fixed address: which empty chunks to map into a gap of a range, and which to create
  * for the rest. No chunk crosses the border of a page, so that the decommit of a page sets free
- * just the chunks below it.
- */
+ * just the chunks below it. */
 
 struct offered {
     uint64_t size_bytes;
@@ -491,15 +470,15 @@ static mend_result make_way(mend_heap *heap, const mend_parts *parts)
     }
     if (!mend_retire_copies_have_ended(heap)) {
         return mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
-                            "the page at 0x%llx has memory that a wake was to fill, and its copies "
+                            "the page at 0x%lx has memory that a wake was to fill, and its copies "
                             "may still run: mend_wake, or mend_trim with MEND_TRIM_WAIT, waits",
-                            (unsigned long long)chunk->address);
+                            chunk->address);
     }
     const bool is_lost = heap->unlocking.lost != MEND_DRIVER_OK;
     return mend_failure(is_lost ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
-                        "the page at 0x%llx was decommitted while it slept or lacked its mapping, "
+                        "the page at 0x%lx was decommitted while it slept or lacked its mapping, "
                         "and the driver does not let its memory go",
-                        (unsigned long long)chunk->address);
+                        chunk->address);
 }
 
 mend_result mend_parts_commit(mend_heap *heap, const mend_parts *parts, mend_stream stream)

@@ -101,12 +101,12 @@ static mend_result reserve(mend_heap *heap, mend_range *range)
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         (void)mend_driver_did(heap, status);
-        return mend_refused(
-            heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve, status,
-            "no addresses are left for a range of %llu bytes; the pool's "
-            "blocks lie in %llu: create ranges before blocks, or set a "
-            "smaller address_reservation_bytes",
-            (unsigned long long)range->size_bytes, (unsigned long long)heap->space.address_bytes);
+        return mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_CALL_reserve,
+                            status,
+                            "no addresses are left for a range of %lu bytes; the pool's "
+                            "blocks lie in %lu: create ranges before blocks, or set a "
+                            "smaller address_reservation_bytes",
+                            range->size_bytes, heap->space.address_bytes);
     }
     return mend_driver_result(heap, MEND_ANSWER(reserve, status));
 }
@@ -122,16 +122,16 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     const uint64_t page = options.page_bytes != 0 ? options.page_bytes : device_page;
     if (page % device_page != 0 || page > LARGEST_RANGE_BYTES) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "mend_range_options.page_bytes is %llu, not a multiple of the device's "
-                         "page, %llu bytes",
-                         (unsigned long long)page, (unsigned long long)device_page);
+                         "mend_range_options.page_bytes is %lu, not a multiple of the device's "
+                         "page, %lu bytes",
+                         page, device_page);
     }
     if (size_bytes == 0 || size_bytes > LARGEST_RANGE_BYTES ||
         (size_bytes - 1) / page >= MOST_PAGES) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "a range of %llu bytes is not possible; it has 1 to 2^46 bytes, in at "
-                         "most 2^26 pages (of %llu bytes)",
-                         (unsigned long long)size_bytes, (unsigned long long)page);
+                         "a range of %lu bytes is not possible; it has 1 to 2^46 bytes, in at "
+                         "most 2^26 pages (of %lu bytes)",
+                         size_bytes, page);
     }
     const uint64_t page_count = (size_bytes - 1) / page + 1;
     const uint64_t sleep_tag = mend_process_marks().sleep_tag;
@@ -197,9 +197,8 @@ static mend_result check_bytes(const char *call, mend_range *range, uint64_t off
     if (size_bytes == 0 || offset_bytes > range->size_bytes ||
         size_bytes > range->size_bytes - offset_bytes) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "%s: %llu bytes at offset %llu are not in the range of %llu bytes", call,
-                         (unsigned long long)size_bytes, (unsigned long long)offset_bytes,
-                         (unsigned long long)range->size_bytes);
+                         "%s: %lu bytes at offset %lu are not in the range of %lu bytes", call,
+                         size_bytes, offset_bytes, range->size_bytes);
     }
     return MEND_OK;
 }
@@ -297,6 +296,13 @@ mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t
 
 /* ---- decommit -------------------------------------------------------------------------------- */
 
+/* Visits the committed pages between two addresses. */
+#define COMMITTED_EACH(span, range, from, end)                                                     \
+    for (uint64_t at_ = (from); at_ < (end) && (range)->committed_bytes > 0;                       \
+         at_ += (range)->page_bytes)                                                               \
+        for (mend_span *span = (range)->pages[mend_range_page_of(range, at_)]; span != NULL;       \
+             span = NULL)
+
 /* Each page keeps its span, and neighbors are one run. Over frozen chunks it is cut at their
  * edges. It has the stamp of its memory. */
 static bool reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from, uint64_t end)
@@ -304,17 +310,13 @@ static bool reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t 
     const bool any_frozen = heap->chunks.frozen_count > 0;
     mend_layout_promise nodes = {0};
     uint64_t behind = 0;
-    for (uint64_t at = from; at < end && range->committed_bytes > 0; at += range->page_bytes) {
-        const mend_span *span = range->pages[mend_range_page_of(range, at)];
-        if (span == NULL) {
-            continue;
-        }
+    COMMITTED_EACH(span, range, from, end) {
         const size_t parts = any_frozen ? mend_layout_count_chunks(heap, span) : 1;
         const size_t waits = mend_waits_count_others(&span->waits) + 1;
         nodes.waits += any_frozen ? (1 + 2 * parts) * waits : span->waits.first.epoch != 0;
         nodes.spans += any_frozen ? 2 * parts : 0;
-        nodes.runs += any_frozen ? parts + 2 : at != behind;
-        behind = at + range->page_bytes;
+        nodes.runs += any_frozen ? parts + 2 : span->address != behind;
+        behind = mend_span_end(span);
     }
     return mend_layout_reserve_these(heap, &nodes);
 }
@@ -337,23 +339,19 @@ static mend_result decommit_pages(mend_heap *heap, mend_range *range, uint64_t f
     const uint64_t of_users_before = heap->frees.of_users;
     mend_page_stretch stretch = {.kind = MEND_EVENT_DECOMMIT, .stream = stream};
     bool any = false;
-    for (uint64_t at = from; at < end && range->committed_bytes > 0; at += range->page_bytes) {
-        const size_t page = mend_range_page_of(range, at);
-        mend_span *span = range->pages[page];
-        if (span != NULL) {
-            if (span->is_exported) {
-                MEND_FEATURES_CALL(block_ends, heap, span);
-            }
-            mend_block_stamp(heap, span, users.first);
-            mend_range_note_page(heap, &stretch, span);
-            assert(span->size_bytes == range->page_bytes);
-            range->pages[page] = NULL;
-            range->committed_bytes -= range->page_bytes;
-            mend_layout_count_free(heap, &heap->zones[span->zone], span);
-            mend_layout_free(heap, span);
-            mend_usage_note(heap);
-            any = true;
+    COMMITTED_EACH(span, range, from, end) {
+        if (span->is_exported) {
+            MEND_FEATURES_CALL(block_ends, heap, span);
         }
+        mend_block_stamp(heap, span, users.first);
+        mend_range_note_page(heap, &stretch, span);
+        assert(span->size_bytes == range->page_bytes);
+        range->pages[mend_range_page_of(range, span->address)] = NULL;
+        range->committed_bytes -= range->page_bytes;
+        mend_layout_count_free(heap, &heap->zones[span->zone], span);
+        mend_layout_free(heap, span);
+        mend_usage_note(heap);
+        any = true;
     }
     mend_range_note_last(heap, &stretch);
     if (any) {
@@ -390,22 +388,16 @@ static mend_result record_pages(mend_heap *heap, mend_range *range, uint64_t fro
     uint32_t user = MEND_STREAM_UNKNOWN;
     MEND_TRY(mend_users_find_stream(heap, stream, 0, &user));
     size_t count = 0;
-    for (uint64_t at = from; at < end; at += range->page_bytes) {
-        const mend_span *span = range->pages[mend_range_page_of(range, at)];
-        if (span != NULL) {
-            MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes,
-                                           "mend_range_record_stream"));
-            count++;
-        }
+    COMMITTED_EACH(span, range, from, end) {
+        MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes,
+                                       "mend_range_record_stream"));
+        count++;
     }
     if (!mend_slab_reserve(mend_heap_wait_env(heap).nodes, count)) {
         return mend_no_host_memory("pages of a range");
     }
-    for (uint64_t at = from; at < end; at += range->page_bytes) {
-        mend_span *span = range->pages[mend_range_page_of(range, at)];
-        if (span != NULL) {
-            MEND_TRY(mend_block_add_user(heap, span, user));
-        }
+    COMMITTED_EACH(span, range, from, end) {
+        MEND_TRY(mend_block_add_user(heap, span, user));
     }
     return MEND_OK;
 }
@@ -444,9 +436,9 @@ static mend_result destroy(mend_heap *heap, mend_range *range, mend_stream strea
     assert(mend_mutex_is_held(&heap->grow));
     if (is_pinned(heap, range)) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "the range 0x%llx has pinned memory: undo its pins (mend_unpin) "
+                            "the range 0x%lx has pinned memory: undo its pins (mend_unpin) "
                             "before it is destroyed",
-                            (unsigned long long)range->address);
+                            range->address);
     }
     MEND_TRY(decommit_pages(heap, range, range->address, mend_range_end(range), stream));
     range->is_closed = true;
@@ -472,11 +464,9 @@ mend_result mend_range_destroy(mend_range *range, mend_stream stream)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/*
- * The addresses of growable ranges: reserved when a range is created, and freed when nothing is
+/* The addresses of growable ranges: reserved when a range is created, and freed when nothing is
  * mapped there any more. A range that the program has destroyed is closed: its memory is free, and
- * leaves when it is idle. Until then requests may move its chunks away.
- */
+ * leaves when it is idle. Until then requests may move its chunks away. */
 
 void mend_ranges_clear(mend_heap *heap)
 {

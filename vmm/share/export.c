@@ -142,10 +142,10 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
     }
     return mend_refused(
         heap->driver, MEND_ERROR_SYSTEM, MEND_CALL_export_handle, status,
-        "mend_export: the process has too many open files (at most %llu); an exported chunk keeps "
-        "one open, and the block has %llu chunks: raise the limit (ulimit -n), export fewer "
+        "mend_export: the process has too many open files (at most %lu); an exported chunk keeps "
+        "one open, and the block has %lu chunks: raise the limit (ulimit -n), export fewer "
         "blocks, or have larger chunks (mend_pool_config.strategy)",
-        (unsigned long long)limit, (unsigned long long)export->published.all.count);
+        limit, export->published.all.count);
 }
 
 /* Has a file or fabric handle made for each chunk that has none. */
@@ -184,9 +184,9 @@ static mend_result check_way(const mend_heap *heap, const extent *what, mend_exp
     }
     if (is_private) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "mend_export: mend_prepare_checkpoint has made the memory at 0x%llx "
+                            "mend_export: mend_prepare_checkpoint has made the memory at 0x%lx "
                             "private",
-                            (unsigned long long)what->address);
+                            what->address);
     }
     const mend_status refusal = heap->chunks.fabric_refusal;
     if (way == MEND_EXPORT_BY_FABRIC && refusal != MEND_DRIVER_OK) {
@@ -254,9 +254,9 @@ static mend_result find_pages(const mend_heap *heap, uint64_t range, uint64_t ad
 {
     const uint64_t last = address + size_bytes - 1;
     if (last < address || heap->ranges.around(heap, last) != range) {
-        return mend_failure(
-            MEND_ERROR_INVALID_ARGUMENT, "%llu bytes at 0x%llx are not in the range 0x%llx",
-            (unsigned long long)size_bytes, (unsigned long long)address, (unsigned long long)range);
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "%lu bytes at 0x%lx are not in the range 0x%lx", size_bytes, address,
+                            range);
     }
     bool any_exported = false;
     uint64_t end = address;
@@ -264,8 +264,7 @@ static mend_result find_pages(const mend_heap *heap, uint64_t range, uint64_t ad
         const mend_span *page = heap->ranges.page_at(heap, end);
         if (page == NULL) {
             return mend_failure(MEND_ERROR_DOUBLE_FREE,
-                                "the page at 0x%llx is not committed, and is not exported",
-                                (unsigned long long)end);
+                                "the page at 0x%lx is not committed, and is not exported", end);
         }
         any_exported |= page->is_exported;
         end = mend_span_end(page);
@@ -276,9 +275,9 @@ static mend_result find_pages(const mend_heap *heap, uint64_t range, uint64_t ad
     const exported *export = any_exported ? find(heap, pages.address) : NULL;
     if (any_exported && (export == NULL || end > end_of(&export->what))) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "some of the pages at 0x%llx are exported already, with other "
+                            "some of the pages at 0x%lx are exported already, with other "
                             "pages or without; a page is in one export",
-                            (unsigned long long)address);
+                            address);
     }
     *what = export != NULL ? export->what : pages;
     return MEND_OK;
@@ -304,9 +303,9 @@ static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size
     MEND_TRY(mend_block_around(heap, address, &span));
     if (span->chunk == NULL) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "mend_export: the block at 0x%llx is passed through to the driver; "
+                            "mend_export: the block at 0x%lx is passed through to the driver; "
                             "cudaIpcGetMemHandle exports it",
-                            (unsigned long long)span->address);
+                            span->address);
     }
     *what = (extent){.first = span, .address = span->address, .size_bytes = span->size_bytes};
     return MEND_OK;
@@ -335,8 +334,8 @@ static mend_result export_it(mend_pool *pool, const void *pointer,
     }
     if (!fits && token_bytes == NULL) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "mend_export: the token has %llu bytes, and the array has %llu",
-                            (unsigned long long)needed_bytes, (unsigned long long)capacity_bytes);
+                            "mend_export: the token has %lu bytes, and the array has %lu",
+                            needed_bytes, capacity_bytes);
     }
     if (fits && !is_there) {
         MEND_TRY(add(heap, &what, way, &export));

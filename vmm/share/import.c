@@ -137,8 +137,8 @@ static mend_result place(mend_heap *heap, mend_imported *import)
     mend_result result = mend_driver_refused(heap, MEND_ANSWER(reserve, status));
     return status == MEND_DRIVER_OUT_OF_MEMORY
                ? mend_failure(MEND_ERROR_OUT_OF_ADDRESS_SPACE,
-                              "no addresses are left for an import of %llu bytes",
-                              (unsigned long long)import->mapped.bytes)
+                              "no addresses are left for an import of %lu bytes",
+                              import->mapped.bytes)
                : result;
 }
 
@@ -300,9 +300,9 @@ static mend_result take_chunk(fetching *f, const void *shared, int share_type, u
     mend_imported_chunk *chunk = &f->import->chunks[f->taken];
     if (size_bytes % page_bytes != 0) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "a chunk of %llu bytes was exported, but a page of this device has "
-                            "%llu bytes",
-                            (unsigned long long)size_bytes, (unsigned long long)page_bytes);
+                            "a chunk of %lu bytes was exported, but a page of this device has "
+                            "%lu bytes",
+                            size_bytes, page_bytes);
     }
     f->refused = driver->import_handle(driver, shared, share_type, &chunk->handle);
     if (f->refused != MEND_DRIVER_OK) {

@@ -1,10 +1,8 @@
-/*
- * Pins: ranges of addresses whose mappings must stay as they are, because something outside of the
+/* Pins: ranges of addresses whose mappings must stay as they are, because something outside of the
  * pool knows them: a network card, a collective library, another process. A pinned chunk keeps its
  * address and its physical memory, with live blocks or without. A pin is added under both locks, so
  * that no chunk is claimed or frozen. Exports pin their chunks themselves, so that a program does
- * not undo these pins.
- */
+ * not undo these pins. */
 
 #include "pool/pool.h"
 #include "share/share.h"
@@ -48,13 +46,12 @@ static mend_result add(mend_heap *heap, uint64_t address, uint64_t size_bytes)
         const mend_span *block = mend_heap_block_at(heap, address);
         if (block != NULL && block->chunk == NULL && end <= mend_span_end(block)) {
             return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                                "the block at 0x%llx is passed through to the driver, and is where "
+                                "the block at 0x%lx is passed through to the driver, and is where "
                                 "it is without a pin",
-                                (unsigned long long)block->address);
+                                block->address);
         }
         return mend_failure(MEND_ERROR_FOREIGN_POINTER,
-                            "0x%llx to 0x%llx is not all mapped memory of this pool",
-                            (unsigned long long)address, (unsigned long long)end);
+                            "0x%lx to 0x%lx is not all mapped memory of this pool", address, end);
     }
     MEND_TRY(mend_heap_check_awake(heap, address, size_bytes, "mend_pin"));
     pinned_range *range = find(heap, address, size_bytes);
@@ -81,8 +78,7 @@ static mend_result remove_pin(mend_heap *heap, uint64_t address, uint64_t size_b
     pinned_range *range = find(heap, address, size_bytes);
     if (range == NULL) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "no pin of %llu bytes at 0x%llx is left to undo",
-                            (unsigned long long)size_bytes, (unsigned long long)address);
+                            "no pin of %lu bytes at 0x%lx is left to undo", size_bytes, address);
     }
     MEND_CHUNKS_EACH(mend_chunk, chunk, heap, address, address + size_bytes) {
         mend_chunk_unpin(&heap->chunks, chunk);

@@ -1,7 +1,5 @@
-/*
- * Memory shared between devices and processes: peer devices, exported blocks, their descriptions,
- * the exporter's thread, and the importer's side, and pins, which keep a mapping.
- */
+/* Memory shared between devices and processes: peer devices, exported blocks, their descriptions,
+ * the exporter's thread, and the importer's side, and pins, which keep a mapping. */
 #ifndef MEND_SHARE_SHARE_H
 #define MEND_SHARE_SHARE_H
 
@@ -123,13 +121,11 @@ typedef struct mend_share_taker {
     void *context;
 } mend_share_taker;
 
-/*
- * Fetches the chunks. Waits for the other process, for at most `patience_ms` in all. The caller
+/* Fetches the chunks. Waits for the other process, for at most `patience_ms` in all. The caller
  * holds no lock. At most MEND_SHARE_BATCH files are open at a time, and none is when it returns.
  * MEND_ERROR_EXPORTER_GONE: the exporter has ended, does not answer, is of another user, or exports
  * this no more; MEND_ERROR_SYSTEM: the system refused a socket or file descriptors; or what the
- * taker returned.
- */
+ * taker returned. */
 mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
                              const mend_share_taker *taker);
 

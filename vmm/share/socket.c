@@ -1,7 +1,5 @@
-/*
- * Exports over a socket: the importer's side, which asks the exporter that a token names for its
- * chunks, and the exporter's thread, which serves them.
- */
+/* Exports over a socket: the importer's side, which asks the exporter that a token names for its
+ * chunks, and the exporter's thread, which serves them. */
 #include "share/share.h"
 
 #include <errno.h>
@@ -35,8 +33,8 @@ typedef struct conversation {
 
 static mend_result unreachable(const conversation *talk, const char *what)
 {
-    return mend_failure(MEND_ERROR_EXPORTER_GONE, "process %llu, which exported the memory, %s",
-                        (unsigned long long)talk->token->process, what);
+    return mend_failure(MEND_ERROR_EXPORTER_GONE, "process %lu, which exported the memory, %s",
+                        talk->token->process, what);
 }
 
 static mend_result refused_by_system(const char *what, int reason)

@@ -1,8 +1,7 @@
-/*
- * The data between processes: the token or the description, which the program carries from the
+/* The data between processes: the token or the description, which the program carries from the
  * exporter to the importer, and the messages between the two over a socket. Tokens and messages
- * stay on one machine, so their numbers are in its own order. A description may go to another one.
- */
+ * stay on one machine, so their numbers are in its own order. A description may go to another
+ * one. */
 #include "share/share.h"
 
 #include <errno.h>
@@ -91,12 +90,10 @@ bool mend_share_lacks_files(uint64_t *limit)
 
 /* ---- descriptions ---------------------------------------------------------------------------- */
 
-/*
- * The description of an exported block: the fabric handles of its chunks, and other data for an
+/* The description of an exported block: the fabric handles of its chunks, and other data for an
  * importer. It says everything, so that no importer asks the exporter: the two may run in
  * containers that share no socket, or on two machines. Numbers are in the exporter's own order. A
- * machine of the other order sees a wrong mark. The bytes may lie at any address.
- */
+ * machine of the other order sees a wrong mark. The bytes may lie at any address. */
 
 /* It changes with every change of the structures. */
 #define DESCRIPTION_MARK UINT64_C(0x31636261466d6e4d)
