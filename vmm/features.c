@@ -3,6 +3,7 @@
 
 #include "check/check.h"
 #include "collect/collect.h"
+#include "hooks/hooks.h"
 #include "quota/quota.h"
 #include "ranges/ranges.h"
 #include "share/share.h"
@@ -56,4 +57,5 @@ const mend_feature mend_features[MEND_FEATURES] = {
 #endif
     {.pool = mend_collector_hear},
     {.pool = mend_checks_hear, .check = mend_checks_of_block},
+    {.pool = mend_devices_hear},
 };

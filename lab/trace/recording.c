@@ -11,6 +11,7 @@
 #include "base/words.h"
 #include "lab/support/room.h"
 #include "lab/trace/builder.h"
+#include "record/recording.h"
 
 bool mend_trace_is_recording(const mend_byte_source *source)
 {

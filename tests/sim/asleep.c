@@ -58,13 +58,13 @@ void trial_mark_call(const trial_call *call)
     const bool has_tag =
         call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE;
     KIT_THREAD(.plain = !trial_passes_all(call->trial) && trial_is_plain(call),
-               .sleep_tag = has_tag ? trial_sleep_tag(call) : mend_process_own_marks()->sleep_tag);
+               .sleep_tag = has_tag ? trial_sleep_tag(call) : mend_process_own_marks.sleep_tag);
     /* One of five paths, some inside others, or none. A thread that fails to name one is in the one
      * around it. */
     static const char *const paths[][2] = {{"a"},      {"a", "b"}, {"b"},
                                            {"b", "a"}, {"b", "b"}, {NULL}};
     const char *const *path = paths[(op->slot + op->size) % (sizeof(paths) / sizeof(*paths))];
-    const mend_thread_marks *own = mend_process_own_marks();
+    const mend_thread_marks *own = &mend_process_own_marks;
     while (own->depth + own->failed_scopes > 0) {
         mend_scope_pop();
     }

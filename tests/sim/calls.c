@@ -64,7 +64,7 @@ static mend_result call_directly(trial_call *call, mend_pool *pool)
 static void call_pool(trial_call *call, mend_pool *pool)
 {
     mend_test_call begun;
-    const uint64_t outer_tag = mend_process_own_marks()->sleep_tag;
+    const uint64_t outer_tag = mend_process_own_marks.sleep_tag;
     trial_mark_call(call); /* malloc may fail there, too */
     mend_fail(MEND_ERROR_INTERNAL, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
@@ -75,9 +75,8 @@ static void call_pool(trial_call *call, mend_pool *pool)
     if (call->result != MEND_OK) {
         trial_read_failure(call);
     }
-    if (*mend_process_callback_depth() > 0) {
-        mend_process_own_marks()->sleep_tag =
-            outer_tag; /* a callback leaves the thread as it was */
+    if (mend_process_callback_depth > 0) {
+        mend_process_own_marks.sleep_tag = outer_tag; /* a callback leaves the thread as it was */
     }
 }
 

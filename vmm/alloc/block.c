@@ -91,7 +91,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_req
     /* At once: a failure leaves none for later requests, and pressure callbacks allocate, too. */
     static const mend_thread_marks none = {0};
     const bool has_marks = mend_process_has_marks();
-    const mend_thread_marks *own = has_marks ? mend_process_own_marks() : &none;
+    const mend_thread_marks *own = has_marks ? &mend_process_own_marks : &none;
     mend_request request = *terms;
     request.stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));

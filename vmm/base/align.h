@@ -86,10 +86,8 @@ static inline void *mend_container_or_null(const void *member, size_t offset_byt
 
 /* ---- struct_size ----------------------------------------------------------------------------- */
 
-/*
- * Every version of a public struct that may grow ends at a multiple of the size of a pointer. So
- * another size would end inside a member, and half of it would be read or written.
- */
+/* Every version of a public struct that may grow ends at a multiple of the size of a pointer. So
+ * another size would end inside a member, and half of it would be read or written. */
 
 /* Whether some version of the struct, a later one included, has this size. `least_bytes` is the end
  * of its last member larger than a pointer, or else the size of struct_size. */

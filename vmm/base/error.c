@@ -1,7 +1,5 @@
-/*
- * Where failures are noted: one note for each thread and depth of driver calls, and how the last
- * one becomes the thread's error.
- */
+/* Where failures are noted: one note for each thread and depth of driver calls, and how the last
+ * one becomes the thread's error. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -14,13 +12,16 @@
 #include "base/words.h"
 #include "mend/mend_frameworks.h"
 
-static mend_result note(mend_result result, const char *call, int status, const char *status_name,
-                        const char *format, va_list arguments)
+mend_result mend_driver_failure(mend_result result, const char *call, int status,
+                                const char *status_name, const char *format, ...)
 {
+    va_list arguments;
     assert(result != MEND_OK);
     assert((call == NULL) == (status_name == NULL));
     mend_thread_error *failure = mend_process_failure();
+    va_start(arguments, format);
     vsnprintf(failure->message, sizeof(failure->message), format, arguments);
+    va_end(arguments);
     mend_words_make_printable(failure->message);
     if (call != NULL && strstr(failure->message, status_name) == NULL) {
         /* Only the message has the driver's code and the call. */
@@ -37,35 +38,16 @@ static mend_result note(mend_result result, const char *call, int status, const 
     return result;
 }
 
-mend_result mend_failure(mend_result result, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    note(result, NULL, 0, NULL, format, arguments);
-    va_end(arguments);
-    return result;
-}
-
 mend_result mend_no_host_memory(const char *what)
 {
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for %s", what);
-}
-
-mend_result mend_driver_failure(mend_result result, const char *call, int status,
-                                const char *status_name, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    note(result, call, status, status_name, format, arguments);
-    va_end(arguments);
-    return result;
 }
 
 /* The caller noted this failure last, so the note has the same result. */
 void mend_publish_failure(mend_result result)
 {
     const mend_thread_error *failure = mend_process_failure();
-    assert(failure->result == result || *mend_process_driver_depth() >= MEND_FAILURES - 1);
+    assert(failure->result == result || mend_process_driver_depth >= MEND_FAILURES - 1);
     *mend_process_error() = *failure;
     mend_process_error()->result = result;
 }
@@ -116,32 +98,27 @@ int mend_version(void)
 
 /* A line reaches the sink or standard error as one write, with no lock held. */
 
-/* The kind of a warning is its words up to the first number. */
-static uint64_t kind_of(const char *words)
-{
-    return mend_hash(MEND_HASH_OF_NOTHING, words, strcspn(words, "0123456789")) | 1;
-}
-
 /* Whether standard error gets a line: from the level on that was asked for. Else, where nothing was
- * asked for, the first of each kind of warning. Kind 0 has no first. */
-static bool is_shown(mend_process_log *log, mend_log_level level, uint64_t kind)
+ * asked for, the first of each kind of warning, by its words up to the first number. */
+static bool is_shown(mend_process_log *log, mend_log_level level, const char *kind)
 {
-    if (log->shown != 0) {
+    if (log->shown != 0 || kind == NULL) {
         return log->shown > 0 && (int)level >= log->shown;
     }
+    const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING, kind, strcspn(kind, "0123456789"));
     int i = 0;
-    while (i < log->told_count && log->told[i] != kind) {
+    while (i < log->told_count && log->told[i] != hash) {
         i++;
     }
-    if (kind == 0 || i < log->told_count || i == MEND_LOG_KINDS) {
+    if (i < log->told_count || i == MEND_LOG_KINDS) {
         return false;
     }
-    log->told[log->told_count++] = kind;
+    log->told[log->told_count++] = hash;
     return true;
 }
 
 /* To the sink. Without one, to standard error. */
-static void write_line(mend_log_level level, uint64_t kind, const char *format, va_list arguments)
+void mend_log_as(mend_log_level level, const char *kind, const char *format, ...)
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
     mend_process_log *log = &mend_process_own_log;
@@ -156,7 +133,10 @@ static void write_line(mend_log_level level, uint64_t kind, const char *format, 
     }
     const mend_thread_error error = *mend_process_error();
     char line[MEND_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
     mend_words_make_printable(line);
     if (sink != NULL) {
         sink(context, level, line);
@@ -170,35 +150,10 @@ static void write_line(mend_log_level level, uint64_t kind, const char *format, 
     *mend_process_error() = error;
 }
 
-void mend_log(mend_log_level level, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(level, 0, format, arguments);
-    va_end(arguments);
-}
-
-void mend_warn(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(MEND_LOG_WARNING, kind_of(format), format, arguments);
-    va_end(arguments);
-}
-
-__attribute__((format(printf, 3, 4))) static void write_kind(mend_log_level level, uint64_t kind,
-                                                             const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(level, kind, format, arguments);
-    va_end(arguments);
-}
-
 void mend_log_write(mend_log_level level, const char *line)
 {
     const char *words = line == NULL ? "" : line;
-    write_kind(level, level >= MEND_LOG_WARNING ? kind_of(words) : 0, "%s", words);
+    mend_log_as(level, level >= MEND_LOG_WARNING ? words : NULL, "%s", words);
 }
 
 void mend_log_set_sink(mend_log_sink sink, void *context)

@@ -23,19 +23,16 @@
         }                                                                                          \
     } while (0)
 
-/* Notes a failure and returns `result`, so that a function can end with it. */
-__attribute__((format(printf, 2, 3))) mend_result mend_failure(mend_result result,
-                                                               const char *format, ...);
-
-/* The same for malloc, with `what` in the message: MEND_ERROR_OUT_OF_HOST_MEMORY. */
-mend_result mend_no_host_memory(const char *what);
-
-/* The same for a failed driver call: its name, its code, and the name of the code (both names are
- * static). */
+/* Notes a failure and returns `result`, so that a function can end with it. Of a driver call: its
+ * name, its code, and the name of the code (both names are static). */
+#define mend_failure(result, ...) mend_driver_failure(result, NULL, 0, NULL, __VA_ARGS__)
 __attribute__((format(printf, 5, 6))) mend_result mend_driver_failure(mend_result result,
                                                                       const char *call, int status,
                                                                       const char *status_name,
                                                                       const char *format, ...);
+
+/* The same for malloc, with `what` in the message: MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_no_host_memory(const char *what);
 
 /* Copies the noted failure to the thread's last error, on the way out of a call of mend.h. Returns
  * `result`. */
@@ -54,18 +51,17 @@ static inline mend_result mend_publish(mend_result result)
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-/*
- * Lines go to the program's sink. Without one, standard error gets the level that MEND_CONF or a
- * config asks for, and by default each kind of warning once.
- */
+/* Lines go to the program's sink. Without one, standard error gets the level that MEND_CONF or a
+ * config asks for, and by default each kind of warning once. */
 
 /* The caller holds no lock of a pool, because the sink may call Mend. The calling thread's last
- * error stays, whatever the sink calls. */
-__attribute__((format(printf, 2, 3))) void mend_log(mend_log_level level, const char *format, ...);
-
-/* The same for a warning that no result tells: by default the first of its kind is shown. The kind
- * is the format up to its first number. */
-__attribute__((format(printf, 1, 2))) void mend_warn(const char *format, ...);
+ * error stays, whatever the sink calls. A warning that no result tells has a kind, its format up to
+ * the first number: by default the first of a kind is shown. */
+#define mend_log(level, ...)  mend_log_as(level, NULL, __VA_ARGS__)
+#define mend_warn(...)        mend_log_as(MEND_LOG_WARNING, MEND_1ST(__VA_ARGS__, ), __VA_ARGS__)
+#define MEND_1ST(format, ...) format
+__attribute__((format(printf, 3, 4))) void mend_log_as(mend_log_level level, const char *kind,
+                                                       const char *format, ...);
 
 /* Lines from this level on go to standard error where there is no sink, -1: none. The lowest level
  * asked for applies. */

@@ -1,7 +1,5 @@
-/*
- * Locks of pthreads. Debug builds count the locks of each rank that a thread holds, in one number a
- * thread.
- */
+/* Locks of pthreads. Debug builds count the locks of each rank that a thread holds, in one number a
+ * thread. */
 #include "base/thread.h"
 
 #include <assert.h>
@@ -9,15 +7,8 @@
 
 #ifdef NDEBUG
 
-static void count_taken(mend_lock_rank rank)
-{
-    (void)rank;
-}
-
-static void count_let_go(mend_lock_rank rank)
-{
-    (void)rank;
-}
+#define count_taken(rank)  ((void)(rank))
+#define count_let_go(rank) ((void)(rank))
 
 #else
 
@@ -99,25 +90,15 @@ bool mend_mutex_try_lock(mend_mutex *mutex)
     return true;
 }
 
-void mend_condition_init(mend_condition *condition)
-{
-    pthread_cond_init(&condition->condition, NULL);
-}
-
-void mend_condition_destroy(mend_condition *condition)
-{
-    pthread_cond_destroy(&condition->condition);
-}
-
-void mend_condition_wait(mend_condition *condition, mend_mutex *mutex)
+void mend_condition_wait(pthread_cond_t *condition, mend_mutex *mutex)
 {
     assert(held_from(mutex->rank) == 1 && "only the innermost lock can be released in a wait");
     count_let_go(mutex->rank);
-    pthread_cond_wait(&condition->condition, &mutex->mutex);
+    pthread_cond_wait(condition, &mutex->mutex);
     count_taken(mutex->rank);
 }
 
-void mend_condition_wake_all(mend_condition *condition)
+void mend_condition_wake_all(pthread_cond_t *condition)
 {
-    pthread_cond_broadcast(&condition->condition);
+    pthread_cond_broadcast(condition);
 }

@@ -1,7 +1,5 @@
-/*
- * The table doubles when it is half full. An entry that is removed leaves no mark: later ones of
- * its cluster move back.
- */
+/* The table doubles when it is half full. An entry that is removed leaves no mark: later ones of
+ * its cluster move back. */
 #include "base/pointer_map.h"
 
 #include <stdlib.h>

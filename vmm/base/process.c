@@ -24,7 +24,7 @@ static const mend_driver *cuda_driver;
 
 #define MEMBERS_INITIALIZER(members, lock_rank)                                                    \
     {                                                                                              \
-        .mutex = MEND_MUTEX_INITIALIZER(lock_rank), .visit_ended = MEND_CONDITION_INITIALIZER,     \
+        .mutex = MEND_MUTEX_INITIALIZER(lock_rank), .visit_ended = PTHREAD_COND_INITIALIZER,       \
         .list = {                                                                                  \
             &(members).list,                                                                       \
             &(members).list                                                                        \
@@ -39,7 +39,7 @@ static void *buried[MEND_POOLS_KEPT]; /* guarded by the mutex of pools */
 static unsigned buried_count;
 
 static mend_mutex begun_mutex = SHARE_MUTEX_INITIALIZER;
-static mend_condition unsafe_call_ended = MEND_CONDITION_INITIALIZER;
+static pthread_cond_t unsafe_call_ended = PTHREAD_COND_INITIALIZER;
 atomic_uint mend_process_begun_count;
 static bool is_in_unsafe_call;
 
@@ -72,12 +72,10 @@ static void after_fork_in_parent(void)
     pthread_mutex_unlock(&mend_process_own_shares.mutex.mutex);
 }
 
-/*
- * Runs in the child. Other threads of the parent may have been anywhere, so it reads, frees and
+/* Runs in the child. Other threads of the parent may have been anywhere, so it reads, frees and
  * unlocks nothing inherited but the exports. It only stores and closes files, which is all that a
  * child of a threaded process may do. It drops the sink, which may need a lock that one of those
- * threads held, and the driver's table.
- */
+ * threads held, and the driver's table. */
 static void start_anew(void)
 {
     /* The files of exports would keep the memory after the parent has freed it, and importers would
@@ -116,7 +114,7 @@ static void start_anew(void)
     mend_process_watches =
         (mend_process_members)MEMBERS_INITIALIZER(mend_process_watches, MEND_RANK_SHARE);
     begun_mutex = (mend_mutex)SHARE_MUTEX_INITIALIZER;
-    unsafe_call_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
+    unsafe_call_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     atomic_store_explicit(&mend_process_begun_count, 0, memory_order_relaxed);
     is_in_unsafe_call = false;
     mend_process_own_devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
@@ -216,20 +214,6 @@ void mend_process_visit_end(mend_process_members *members, mend_process_member *
     mend_mutex_unlock(&members->mutex);
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
-
-void mend_process_drop_pool(int device, const mend_pool *pool)
-{
-    assert(device >= 0);
-    assert(pool != NULL);
-    mend_mutex_lock(&mend_process_own_devices.mutex);
-    if (device < MEND_DEVICE_LIMIT &&
-        atomic_load(&mend_process_own_devices.device[device].pool) == pool) {
-        atomic_store(&mend_process_own_devices.device[device].pool, NULL);
-    }
-    mend_mutex_unlock(&mend_process_own_devices.mutex);
-}
-
 /* ---- captures that the program announced -------------------------------------------------- */
 
 atomic_uint mend_process_graph_ends;
@@ -273,7 +257,7 @@ void mend_process_await_unsafe_call(void)
 void mend_process_ask_stack(uint64_t size_bytes)
 {
     mend_process_stacks *stacks = &mend_process_own_stacks;
-    mend_thread_marks *own = mend_process_own_marks();
+    mend_thread_marks *own = &mend_process_own_marks;
     const uint64_t every_bytes = atomic_load_explicit(&stacks->every_bytes, memory_order_relaxed);
     own->stack = 0;
     if (every_bytes == 0 || own->is_in_source) {

@@ -22,12 +22,10 @@
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
-/*
- * Called before anything is made that a child of fork must not inherit. From then on Mend notices
+/* Called before anything is made that a child of fork must not inherit. From then on Mend notices
  * forks that go through libc. It does not notice a raw system call. MEND_OK;
  * MEND_ERROR_OUT_OF_HOST_MEMORY (does not set the thread's last error; call again). Thread-safe.
- * After the first success it costs one load.
- */
+ * After the first success it costs one load. */
 mend_result mend_process_prepare(void);
 
 /* ---- members --------------------------------------------------------------------------------- */
@@ -46,7 +44,7 @@ typedef struct mend_process_member {
 /* Objects of one kind. */
 typedef struct mend_process_members {
     mend_mutex mutex;
-    mend_condition visit_ended;
+    pthread_cond_t visit_ended;
     mend_list list; /* in order of their numbers */
     uint64_t last_number;
 } mend_process_members;
@@ -67,12 +65,10 @@ void mend_process_join(mend_process_members *members, mend_process_member *membe
  * A visitor of the same member may not call it. */
 void mend_process_leave(mend_process_members *members, mend_process_member *member);
 
-/*
- * Returns the next member of a domain and device (domain NULL: of any), or NULL after the last.
+/* Returns the next member of a domain and device (domain NULL: of any), or NULL after the last.
  * *cursor is 0 at first. The member cannot leave until mend_process_visit_end. No lock is held in
  * between. Members may join and leave between two calls: a member that stays is visited exactly
- * once, and so is one that joins later, the visitor's own member included.
- */
+ * once, and so is one that joins later, the visitor's own member included. */
 mend_process_member *mend_process_visit_next(mend_process_members *members, const void *domain,
                                              int device, uint64_t *cursor);
 void mend_process_visit_end(mend_process_members *members, mend_process_member *member);
@@ -104,10 +100,6 @@ typedef struct mend_process_devices {
 } mend_process_devices;
 
 extern mend_process_devices mend_process_own_devices __attribute__((visibility("hidden")));
-
-/* Called when a pool ends. If it is the default pool of its device, the device has none from now
- * on. */
-void mend_process_drop_pool(int device, const mend_pool *pool);
 
 /* ---- captures that the program announced -------------------------------------------------------
  *

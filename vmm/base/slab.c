@@ -1,7 +1,5 @@
-/*
- * Objects lie in host allocations that grow with the slab, on cache lines of their own where they
- * are large. The free ones form a list through their first bytes.
- */
+/* Objects lie in host allocations that grow with the slab, on cache lines of their own where they
+ * are large. The free ones form a list through their first bytes. */
 #include "base/slab.h"
 
 #include <stdalign.h>

@@ -1,8 +1,6 @@
-/*
- * Objects of one size, kept for reuse. An operation reserves all objects that it may need before it
+/* Objects of one size, kept for reuse. An operation reserves all objects that it may need before it
  * changes anything (mend_slab_reserve). From then on taking one cannot fail. An operation that lets
- * other threads take objects in between has its own objects promised.
- */
+ * other threads take objects in between has its own objects promised. */
 #ifndef MEND_BASE_SLAB_H
 #define MEND_BASE_SLAB_H
 

@@ -1,8 +1,6 @@
-/*
- * What the library asks of the system: files, limits, threads of its own, a clock. No file gets the
+/* What the library asks of the system: files, limits, threads of its own, a clock. No file gets the
  * number 0, 1 or 2: a program that has closed its standard files would print into it. And a file
- * with a name is not another user's, in a folder where all may write: see mend_file_open.
- */
+ * with a name is not another user's, in a folder where all may write: see mend_file_open. */
 #ifndef MEND_BASE_SYSTEM_H
 #define MEND_BASE_SYSTEM_H
 
@@ -28,20 +26,16 @@ static inline int mend_file_keep(int file)
     return kept;
 }
 
-/*
- * Opens a file that others could have put there, by the flags of open. A new one is for the user
+/* Opens a file that others could have put there, by the flags of open. A new one is for the user
  * alone. It is a regular file of this user or of root, which neither its group nor others may
  * write, and no symbolic link. -1: errno, which is EPERM for any other file, and *reason, in words
- * that follow the path.
- */
+ * that follow the path. */
 int mend_file_open(const char *path, int flags, const char **reason);
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/*
- * The system's limits of the process, which decide between a message and an end by a signal. Any
- * thread may ask, under any lock. A program changes its limits while it runs: each call asks.
- */
+/* The system's limits of the process, which decide between a message and an end by a signal. Any
+ * thread may ask, under any lock. A program changes its limits while it runs: each call asks. */
 
 /* Whether files may be as long as that (RLIMIT_FSIZE). One that grows beyond raises SIGXFSZ, which
  * ends the process: so ask before. If not, errno is EFBIG. */

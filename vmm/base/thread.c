@@ -1,7 +1,5 @@
-/*
- * The variables of the thread, and how its first use of them in a child of fork finds the
- * parent's and resets them.
- */
+/* The variables of the thread, and how its first use of them in a child of fork finds the parent's
+ * and resets them. */
 #include "base/thread.h"
 
 #include <stdatomic.h>
@@ -14,9 +12,9 @@ typedef struct thread_state {
 } thread_state;
 
 static _Thread_local thread_state this_thread;
-static _Thread_local unsigned pressing_depth;
-static _Thread_local unsigned driver_depth;
-static _Thread_local mend_thread_marks marks;
+_Thread_local unsigned mend_process_driver_depth;
+_Thread_local unsigned mend_process_callback_depth;
+_Thread_local mend_thread_marks mend_process_own_marks;
 
 atomic_bool mend_process_are_marks_set;
 _Atomic(uint32_t) mend_process_common_scope;
@@ -39,13 +37,8 @@ mend_thread_error *mend_process_error(void)
 
 mend_thread_error *mend_process_failure(void)
 {
-    unsigned last = MEND_FAILURES - 1;
-    return &state_of_this_thread()->failures[driver_depth < last ? driver_depth : last];
-}
-
-unsigned *mend_process_driver_depth(void)
-{
-    return &driver_depth;
+    const unsigned depth = mend_process_driver_depth;
+    return &state_of_this_thread()->failures[depth < MEND_FAILURES ? depth : MEND_FAILURES - 1];
 }
 
 uint64_t mend_process_thread_number(void)
@@ -61,14 +54,4 @@ uint64_t mend_process_thread_number(void)
 unsigned *mend_process_held_ranks(void)
 {
     return &state_of_this_thread()->held_ranks;
-}
-
-unsigned *mend_process_callback_depth(void)
-{
-    return &pressing_depth;
-}
-
-mend_thread_marks *mend_process_own_marks(void)
-{
-    return &marks;
 }

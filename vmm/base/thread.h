@@ -1,8 +1,6 @@
-/*
- * Threads: locks with a rank, and the state of one thread of the process:
- * its last error, its number, the ranks of the locks that it holds, and how many callbacks and
- * driver calls it is inside of. A child of fork starts without an error and without locks.
- */
+/* Threads: locks with a rank, and the state of one thread of the process: its last error, its
+ * number, the ranks of the locks that it holds, and how many callbacks and driver calls it is
+ * inside of. A child of fork starts without an error and without locks. */
 #ifndef MEND_BASE_THREAD_H
 #define MEND_BASE_THREAD_H
 
@@ -34,7 +32,7 @@ mend_thread_error *mend_process_failure(void);
  * Mend from inside one. The notes of such calls are separate from the outer call's, for up to
  * MEND_FAILURES - 1 nested calls. */
 enum { MEND_FAILURES = 3 };
-unsigned *mend_process_driver_depth(void);
+extern _Thread_local unsigned mend_process_driver_depth __attribute__((visibility("hidden")));
 
 /* The calling thread's number, from 1. No other thread of the process ever gets it. */
 uint64_t mend_process_thread_number(void);
@@ -45,7 +43,7 @@ unsigned *mend_process_held_ranks(void);
 
 /* How many pressure callbacks the calling thread is inside of. The thread that forked keeps its
  * count in the child. */
-unsigned *mend_process_callback_depth(void);
+extern _Thread_local unsigned mend_process_callback_depth __attribute__((visibility("hidden")));
 
 /* The marks of the calling thread for its blocks. */
 typedef struct mend_thread_marks {
@@ -72,7 +70,7 @@ static inline bool mend_process_has_marks(void)
 }
 
 /* The thread's own, to change them. */
-mend_thread_marks *mend_process_own_marks(void);
+extern _Thread_local mend_thread_marks mend_process_own_marks __attribute__((visibility("hidden")));
 
 /* The scope of threads that are in none of their own. 0: none. */
 extern _Atomic(uint32_t) mend_process_common_scope __attribute__((visibility("hidden")));
@@ -80,7 +78,7 @@ extern _Atomic(uint32_t) mend_process_common_scope __attribute__((visibility("hi
 /* The current marks for a block. */
 static inline mend_thread_marks mend_process_marks(void)
 {
-    mend_thread_marks marks = *mend_process_own_marks();
+    mend_thread_marks marks = mend_process_own_marks;
     if (marks.scope == 0) {
         marks.scope = atomic_load_explicit(&mend_process_common_scope, memory_order_acquire);
     }
@@ -90,17 +88,15 @@ static inline mend_thread_marks mend_process_marks(void)
 /* The stack that was found for the block that the thread allocates now. It has none after this. */
 static inline uint32_t mend_process_take_stack(void)
 {
-    mend_thread_marks *own = mend_process_own_marks();
+    mend_thread_marks *own = &mend_process_own_marks;
     const uint32_t stack = own->stack;
     own->stack = 0;
     return stack;
 }
 
-/*
- * The number by which a process finds state inherited through fork: never 0, and different from the
+/* The number by which a process finds state inherited through fork: never 0, and different from the
  * number of every ancestor. State with another number may not be touched, not even its locks: a
- * thread that does not exist in the child may hold them. No system call, no lock.
- */
+ * thread that does not exist in the child may hold them. No system call, no lock. */
 extern _Atomic uint64_t mend_process_generation_now __attribute__((visibility("hidden")));
 static inline uint64_t mend_process_generation(void)
 {
@@ -109,10 +105,8 @@ static inline uint64_t mend_process_generation(void)
 
 /* ---- mutex.c --------------------------------------------------------------------------------- */
 
-/*
- * A lock with a rank. A thread may wait for a lock only while it holds no lock of the same or a
- * higher rank. Debug builds assert it. Locks may be released in any order.
- */
+/* A lock with a rank. A thread may wait for a lock only while it holds no lock of the same or a
+ * higher rank. Debug builds assert it. Locks may be released in any order. */
 
 /* From the outermost lock to the innermost. */
 typedef enum mend_lock_rank {
@@ -151,23 +145,9 @@ bool mend_mutex_is_held(const mend_mutex *mutex);
 bool mend_mutex_none_is_held_from(mend_lock_rank rank);
 #endif
 
-/* Waits for a change that another thread makes under the mutex. Wakeups without a change are
- * possible. */
-typedef struct mend_condition {
-    pthread_cond_t condition;
-} mend_condition;
-
-#define MEND_CONDITION_INITIALIZER                                                                 \
-    {                                                                                              \
-        PTHREAD_COND_INITIALIZER                                                                   \
-    }
-
-void mend_condition_init(mend_condition *condition);
-void mend_condition_destroy(mend_condition *condition);
-
-/* Releases the mutex, waits, and takes it again. The mutex is the innermost one that the caller
- * holds. */
-void mend_condition_wait(mend_condition *condition, mend_mutex *mutex);
-void mend_condition_wake_all(mend_condition *condition);
+/* Releases the mutex, waits for a change that another thread makes under it, and takes it again. It
+ * is the innermost one that the caller holds. Wakeups without a change are possible. */
+void mend_condition_wait(pthread_cond_t *condition, mend_mutex *mutex);
+void mend_condition_wake_all(pthread_cond_t *condition);
 
 #endif

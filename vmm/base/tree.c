@@ -1,7 +1,5 @@
-/*
- * Insertion and removal, each with one way up that rebalances. A node keeps its balance in the
- * two lowest bits of its parent's address.
- */
+/* Insertion and removal, each with one way up that rebalances. A node keeps its balance in the two
+ * lowest bits of its parent's address. */
 #include "base/tree.h"
 
 void mend_tree_init(mend_tree *tree, mend_tree_compare compare)
@@ -176,7 +174,7 @@ void mend_tree_detach(mend_tree_node **root, mend_tree_node *node)
     shrunk(root, lowered, side);
 }
 
-static mend_tree_node *outermost(mend_tree_node *node, int side)
+mend_tree_node *mend_tree_outermost(mend_tree_node *node, int side)
 {
     while (node != NULL && node->child[side] != NULL) {
         node = node->child[side];
@@ -184,19 +182,10 @@ static mend_tree_node *outermost(mend_tree_node *node, int side)
     return node;
 }
 
-mend_tree_node *mend_tree_first(const mend_tree *tree)
-{
-    return outermost(tree->root, 0);
-}
-mend_tree_node *mend_tree_last(const mend_tree *tree)
-{
-    return outermost(tree->root, 1);
-}
-
-static mend_tree_node *neighbour(const mend_tree_node *node, int side)
+mend_tree_node *mend_tree_neighbor(const mend_tree_node *node, int side)
 {
     if (node->child[side] != NULL) {
-        return outermost(node->child[side], 1 - side);
+        return mend_tree_outermost(node->child[side], 1 - side);
     }
     mend_tree_node *parent = mend_tree_parent(node);
     while (parent != NULL && side_of(parent, node) == side) {
@@ -204,15 +193,6 @@ static mend_tree_node *neighbour(const mend_tree_node *node, int side)
         parent = mend_tree_parent(node);
     }
     return parent;
-}
-
-mend_tree_node *mend_tree_next(const mend_tree_node *node)
-{
-    return neighbour(node, 1);
-}
-mend_tree_node *mend_tree_previous(const mend_tree_node *node)
-{
-    return neighbour(node, 0);
 }
 
 mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_node *key)

@@ -1,8 +1,6 @@
-/*
- * Nodes inside the caller's structures, in an ordered set, an AVL tree, or in a ring. Nothing is
+/* Nodes inside the caller's structures, in an ordered set, an AVL tree, or in a ring. Nothing is
  * allocated, so no operation can fail. A comparison of two nodes gives the order. A key may change
- * while its node is in a tree only if the order of the nodes stays the same.
- */
+ * while its node is in a tree only if the order of the nodes stays the same. */
 #ifndef MEND_BASE_TREE_H
 #define MEND_BASE_TREE_H
 
@@ -43,13 +41,7 @@ typedef int (*mend_tree_compare)(const mend_tree_node *a, const mend_tree_node *
 /* Defines the order by a number of the structure, and by a second one where the first is the
  * same. */
 #define MEND_TREE_ORDER(name, type, member, number)                                                \
-    static int name(const mend_tree_node *a, const mend_tree_node *b)                              \
-    {                                                                                              \
-        const type *one = MEND_CONTAINER_OF(a, const type, member);                                \
-        const type *other = MEND_CONTAINER_OF(b, const type, member);                              \
-        return (one->number > other->number) - (one->number < other->number);                      \
-    }                                                                                              \
-    static_assert(true, "")
+    MEND_TREE_ORDER_BY_TWO(name, type, member, number, number)
 #define MEND_TREE_ORDER_BY_TWO(name, type, member, first, second)                                  \
     static int name(const mend_tree_node *a, const mend_tree_node *b)                              \
     {                                                                                              \
@@ -70,11 +62,19 @@ typedef struct mend_tree {
 void mend_tree_init(mend_tree *tree, mend_tree_compare compare);
 void mend_tree_insert(mend_tree *tree, mend_tree_node *node);
 
-/* NULL if the tree is empty, or if there is no such node. O(log n). */
-mend_tree_node *mend_tree_first(const mend_tree *tree);
-mend_tree_node *mend_tree_last(const mend_tree *tree);
-mend_tree_node *mend_tree_next(const mend_tree_node *node);
-mend_tree_node *mend_tree_previous(const mend_tree_node *node);
+/* NULL if the tree is empty, or if there is no such node. O(log n). Sides: 0 is less, 1 greater. */
+#define mend_tree_next(node)     mend_tree_neighbor(node, 1)
+#define mend_tree_previous(node) mend_tree_neighbor(node, 0)
+mend_tree_node *mend_tree_neighbor(const mend_tree_node *node, int side);
+mend_tree_node *mend_tree_outermost(mend_tree_node *root, int side);
+static inline mend_tree_node *mend_tree_first(const mend_tree *tree)
+{
+    return mend_tree_outermost(tree->root, 0);
+}
+static inline mend_tree_node *mend_tree_last(const mend_tree *tree)
+{
+    return mend_tree_outermost(tree->root, 1);
+}
 
 /* Visits all nodes of a tree in order, each as the structure that it is a member of. No node leaves
  * the tree meanwhile. */
@@ -82,48 +82,32 @@ mend_tree_node *mend_tree_previous(const mend_tree_node *node);
     for (type *item = MEND_CONTAINER_OR_NULL(mend_tree_first(tree), type, member); item != NULL;   \
          item = MEND_CONTAINER_OR_NULL(mend_tree_next(&item->member), type, member))
 
-/*
- * The first node not before `key`, and the last node not after it. `key` is a node outside the tree
- * that has the values compared. NULL if there is none.
- */
+/* The first node not before `key`, and the last node not after it. `key` is a node outside the tree
+ * that has the values compared. NULL if there is none. */
 mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_node *key);
 mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key);
 
-/*
- * The same with a key of any type, for trees that every call searches: the first node not before
+/* The same with a key of any type, for trees that every call searches: the first node not before
  * the key, and the last node not behind it. The test is a macro argument, so that the compiler
- * inlines it into the loop.
- */
+ * inlines it into the loop. */
 typedef bool (*mend_tree_test)(const mend_tree_node *node, const void *key);
 
-static inline mend_tree_node *mend_tree_first_from(const mend_tree *tree, const void *key,
-                                                   mend_tree_test is_before)
+#define mend_tree_first_from(tree, key, is_before) mend_tree_search(tree, key, is_before, 1)
+#define mend_tree_last_to(tree, key, is_behind)    mend_tree_search(tree, key, is_behind, 0)
+static inline mend_tree_node *mend_tree_search(const mend_tree *tree, const void *key,
+                                               mend_tree_test is_past, int side)
 {
     mend_tree_node *found = NULL;
     for (mend_tree_node *at = tree->root; at != NULL;) {
-        bool before = is_before(at, key);
-        found = before ? found : at;
-        at = at->child[before];
+        const bool past = is_past(at, key);
+        found = past ? found : at;
+        at = at->child[past ? side : 1 - side];
     }
     return found;
 }
 
-static inline mend_tree_node *mend_tree_last_to(const mend_tree *tree, const void *key,
-                                                mend_tree_test is_behind)
-{
-    mend_tree_node *found = NULL;
-    for (mend_tree_node *at = tree->root; at != NULL;) {
-        bool behind = is_behind(at, key);
-        found = behind ? found : at;
-        at = at->child[!behind];
-    }
-    return found;
-}
-
-/*
- * The same for a bare root, for many trees with roots side by side: links a node in at the place
- * where a search for it ended, or unlinks one.
- */
+/* The same for a bare root, for many trees with roots side by side: links a node in at the place
+ * where a search for it ended, or unlinks one. */
 void mend_tree_attach(mend_tree_node **root, mend_tree_node *node, mend_tree_node *parent,
                       int side);
 void mend_tree_detach(mend_tree_node **root, mend_tree_node *node);

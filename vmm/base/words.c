@@ -7,7 +7,6 @@
 #include "base/words.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/align.h"
 
@@ -20,7 +19,7 @@ enum { UNITS = sizeof(units) / sizeof(units[0]) };
 static_assert(MEND_TIB < UINT64_C(1) << 57, "a hundred times the rest of a unit is a number");
 static_assert(MEND_AMOUNT_BYTES >= sizeof("16777216.00 TiB"), "all of 64 bits can be shown");
 
-static mend_amount in_words(uint64_t bytes, bool above)
+mend_amount mend_words_rounded(uint64_t bytes, bool is_above)
 {
     mend_amount amount;
     int unit = 0;
@@ -33,43 +32,10 @@ static mend_amount in_words(uint64_t bytes, bool above)
     }
     uint64_t whole = bytes / units[unit].bytes;
     uint64_t rest = bytes % units[unit].bytes * 100; /* no overflow: a unit is far below 2^57 */
-    uint64_t hundredths = rest / units[unit].bytes + (above && rest % units[unit].bytes != 0);
-    snprintf(amount.text, sizeof(amount.text), "%llu.%02u %s",
-             (unsigned long long)whole + hundredths / 100, (unsigned)(hundredths % 100),
-             units[unit].name);
+    uint64_t hundredths = rest / units[unit].bytes + (is_above && rest % units[unit].bytes != 0);
+    snprintf(amount.text, sizeof(amount.text), "%lu.%02u %s", whole + hundredths / 100,
+             (unsigned)(hundredths % 100), units[unit].name);
     return amount;
-}
-
-mend_amount mend_words_amount(uint64_t bytes)
-{
-    return in_words(bytes, false);
-}
-
-mend_amount mend_words_amount_above(uint64_t bytes)
-{
-    return in_words(bytes, true);
-}
-
-size_t mend_words_join(char *text, size_t text_bytes, const char *part)
-{
-    const size_t before = strlen(text);
-    const size_t used = before + (before > 0 ? strlen(", ") : 0);
-    if (used + 1 >= text_bytes) {
-        return 0;
-    }
-    char *const to = text + used;
-    const size_t room = text_bytes - used - 1;
-    const size_t whole = strlen(part);
-    size_t bytes = mend_min_u64(whole, room);
-    while (bytes > 0 && bytes < whole && ((unsigned char)part[bytes] & 0xc0) == 0x80) {
-        bytes--; /* within a character of UTF-8 */
-    }
-    memcpy(to, part, bytes);
-    to[bytes] = '\0';
-    if (bytes > 0) {
-        memcpy(text + before, ", ", used - before);
-    }
-    return bytes;
 }
 
 void mend_words_make_printable(char *text)

@@ -1,7 +1,5 @@
-/*
- * Words for people: amounts of memory, "576.00 MiB", parts of texts, and the names that the program
- * gives to scopes, tags, streams and stacks.
- */
+/* Words for people: amounts of memory, "576.00 MiB", parts of texts, and the names that the program
+ * gives to scopes, tags, streams and stacks. */
 #ifndef MEND_BASE_WORDS_H
 #define MEND_BASE_WORDS_H
 
@@ -19,12 +17,9 @@ typedef struct mend_amount {
 /* Uses the largest unit up to TiB that is not above the amount, with two decimal digits. Bytes have
  * none. The first function rounds down. The second rounds up, so that a limit set to the amount
  * shown is not below the exact one. */
-mend_amount mend_words_amount(uint64_t bytes);
-mend_amount mend_words_amount_above(uint64_t bytes);
-
-/* Adds a part to a list, ", " between: as many whole characters of it as fit. Returns their
- * bytes. */
-size_t mend_words_join(char *text, size_t text_bytes, const char *part);
+#define mend_words_amount(bytes)       mend_words_rounded(bytes, false)
+#define mend_words_amount_above(bytes) mend_words_rounded(bytes, true)
+mend_amount mend_words_rounded(uint64_t bytes, bool is_above);
 
 /* Parts of texts come from files and from the environment: control characters become '?', so that a
  * terminal does not obey them, and a line stays one. */

@@ -108,7 +108,7 @@ typedef struct passage {
 
 static inline passage begin(mend_unlocking *unlocking, mend_driver_call call, const char *name)
 {
-    passage way = {mend_process_driver_depth(), takes_long[call], MEND_EVENTS_NO_TIME};
+    passage way = {&mend_process_driver_depth, takes_long[call], MEND_EVENTS_NO_TIME};
     assert(mend_mutex_is_held(unlocking->lock));
     ++*way.depth;
     if (way.lets_go) {

@@ -1,13 +1,12 @@
-/*
- * The default pool of each device, and the allocator that hooks forward to. That is the default
- * pool, unless the program set an override. The state itself is in base/process.h.
- */
+/* The default pool of each device, and the allocator that hooks forward to. That is the default
+ * pool, unless the program set an override. The state itself is in base/process.h. */
 #ifndef MEND_HOOKS_HOOKS_H
 #define MEND_HOOKS_HOOKS_H
 
 #include <stdbool.h>
 
 #include "base/process.h"
+#include "layout/feature.h"
 #include "mend/mend_devices.h"
 
 /* ---- default pools --------------------------------------------------------------------------- */
@@ -15,6 +14,9 @@
 /* MEND_OK, or MEND_ERROR_NO_DEVICE: `device` is no index of the table, nor (may_be_all)
  * MEND_ALL_DEVICES. */
 mend_result mend_devices_check(int device, bool may_be_all);
+
+/* A hook of the table: the default pool of a device ends. */
+mend_result mend_devices_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config);
 
 /* The devices for a call: one, or all of the table. */
 typedef struct mend_device_range {
@@ -38,19 +40,15 @@ int mend_devices_block_info(void *ctx, const void *pointer, mend_block_info *inf
 int mend_devices_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode,
                       uint64_t *released_bytes);
 
-/*
- * Frees the live block that begins at the pointer, in the order of its own stream, if it has no
+/* Frees the live block that begins at the pointer, in the order of its own stream, if it has no
  * tag. Fills *info (of full size) with the block, also if it has one. info->base is NULL if no
- * block of this pool begins there. Results as mend_free.
- */
+ * block of this pool begins there. Results as mend_free. */
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
 
 /* ---- overrides ------------------------------------------------------------------------------- */
 
-/*
- * An allocator that the program set. It lives while a device uses it, a call of it is in progress,
- * or one of its blocks is live. The thread that ends the last of these retires it.
- */
+/* An allocator that the program set. It lives while a device uses it, a call of it is in progress,
+ * or one of its blocks is live. The thread that ends the last of these retires it. */
 typedef struct mend_override {
     mend_allocator allocator; /* a copy of full size */
     uint64_t holds; /* number of devices, calls and blocks. Guarded by the table's mutex */

@@ -1,8 +1,6 @@
-/*
- * Overrides: allocators that the program set in the place of Mend's pools. A table has an entry for
+/* Overrides: allocators that the program set in the place of Mend's pools. A table has an entry for
  * each of its blocks, so that the allocator of a block frees it, whatever is set by then. The
- * functions of an override are called without a lock.
- */
+ * functions of an override are called without a lock. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,9 +57,16 @@ static int place_of(int device)
     return device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device;
 }
 
-/* Begins a use of the found override, and releases the mutex. */
-static mend_override *use(mend_process_devices *devices, mend_override *found)
+/* The override of a block, or of a device, or the one for all. Begins a use of it. */
+static mend_override *use(int device, const void *pointer)
 {
+    if (!mend_devices_have_overrides()) {
+        return NULL;
+    }
+    mend_process_devices *devices = lock();
+    mend_override *found =
+        pointer != NULL ? mend_pointer_map_find(&devices->blocks, (uint64_t)(uintptr_t)pointer)
+                        : devices->override[place_of(device)];
     if (found != NULL) {
         found->holds++;
     }
@@ -69,23 +74,9 @@ static mend_override *use(mend_process_devices *devices, mend_override *found)
     return found;
 }
 
-/* The override of a device, or the one for all. */
-static mend_override *override_of_device(int device)
-{
-    if (!mend_devices_have_overrides()) {
-        return NULL;
-    }
-    mend_process_devices *devices = lock();
-    return use(devices, devices->override[place_of(device)]);
-}
-
 mend_override *mend_override_of_block(const void *pointer)
 {
-    if (!mend_devices_have_overrides()) {
-        return NULL;
-    }
-    mend_process_devices *devices = lock();
-    return use(devices, mend_pointer_map_find(&devices->blocks, (uint64_t)(uintptr_t)pointer));
+    return pointer != NULL ? use(MEND_ALL_DEVICES, pointer) : NULL;
 }
 
 /* ---- set and get ----------------------------------------------------------------------------- */
@@ -255,8 +246,8 @@ static mend_result override_alloc(mend_override *override, uint64_t size_bytes, 
         result_of(override, answer, MEND_ERROR_OUT_OF_MEMORY, "an allocation", &before);
     if (result == MEND_OK && made == NULL) {
         result =
-            mend_fail(MEND_ERROR_OUT_OF_MEMORY, "the allocator \"%s\" returned NULL for %llu bytes",
-                      handler->name, (unsigned long long)size_bytes);
+            mend_fail(MEND_ERROR_OUT_OF_MEMORY, "the allocator \"%s\" returned NULL for %lu bytes",
+                      handler->name, size_bytes);
     }
     if (result != MEND_OK) {
         end_promise();
@@ -349,7 +340,7 @@ __attribute__((noinline)) static mend_result alloc_with_care(int device, uint64_
     if (device == MEND_ALL_DEVICES) {
         MEND_TRY(mend_current_device(&device));
     }
-    mend_override *override = override_of_device(device);
+    mend_override *override = use(device, NULL);
     return override != NULL ? override_alloc(override, size_bytes, stream, pointer)
                             : (mend_result)mend_devices_alloc(mend_devices_ctx(device), pointer,
                                                               size_bytes, stream);
@@ -448,7 +439,7 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
         const mend_thread_error error_before = *mend_process_error();
         const mend_device_range range = mend_devices_range(device);
         for (int i = range.first; i < range.end && !is_known; i++) {
-            override = override_of_device(i);
+            override = use(i, NULL);
             is_known = override != NULL && override_block_info(override, pointer, info) == MEND_OK;
         }
         *mend_process_error() = error_before;
@@ -468,11 +459,11 @@ mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mod
     MEND_INVALID_IF((unsigned)mode > MEND_TRIM_BY_POLICY,
                     "mend_device_trim: mode is no mend_trim_mode");
     const mend_device_range range = mend_devices_range(device);
-    mend_override *of_all = override_of_device(MEND_ALL_DEVICES);
+    mend_override *of_all = use(MEND_ALL_DEVICES, NULL);
     for (int i = range.first; i < range.end; i++) {
         uint64_t bytes = 0;
         mend_result here = MEND_OK;
-        mend_override *override = override_of_device(i);
+        mend_override *override = use(i, NULL);
         if (override == NULL) {
             here = (mend_result)mend_devices_trim(mend_devices_ctx(i), keep_bytes, mode, &bytes);
         } else if (override != of_all || !is_asked) {

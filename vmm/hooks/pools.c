@@ -31,6 +31,20 @@ mend_pool *mend_devices_pool(int device)
                                 memory_order_acquire);
 }
 
+mend_result mend_devices_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
+{
+    (void)config;
+    mend_process_devices *devices = &mend_process_own_devices;
+    if (moment == MEND_POOL_ENDED && pool->device < MEND_DEVICE_LIMIT) {
+        mend_mutex_lock(&devices->mutex);
+        if (mend_devices_pool(pool->device) == pool) {
+            atomic_store(&devices->device[pool->device].pool, NULL);
+        }
+        mend_mutex_unlock(&devices->mutex);
+    }
+    return MEND_OK;
+}
+
 /* ---- configs --------------------------------------------------------------------------------- */
 
 /* The config for the pool of a device, and the number of config changes so far. */

@@ -76,7 +76,7 @@ typedef struct mend_feature {
     void (*statistics)(const mend_heap *heap, mend_stats *stats);
 } mend_feature;
 
-enum { MEND_FEATURES = 7 };
+enum { MEND_FEATURES = 8 };
 extern const mend_feature mend_features[MEND_FEATURES];
 
 /* Calls a hook of each feature that has it. */

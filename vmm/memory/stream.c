@@ -108,7 +108,7 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
 {
     *streams = (mend_streams){.driver = driver, .home = home, .verify = verify, .events = events};
     streams->contexts[MEND_OWN_CONTEXT] = context;
-    mend_condition_init(&streams->call_ended);
+    pthread_cond_init(&streams->call_ended, NULL);
     mend_streams_look_up_anew(streams);
     uint32_t unknown;
     const mend_stream_info none = {0};
@@ -151,7 +151,7 @@ mend_answer mend_streams_clear(mend_streams *streams)
     }
     free(streams->idle_events);
     mend_slots_clear(streams);
-    mend_condition_destroy(&streams->call_ended);
+    pthread_cond_destroy(&streams->call_ended);
     *streams = (mend_streams){0};
     return first;
 }

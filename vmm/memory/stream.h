@@ -174,7 +174,7 @@ typedef struct mend_streams {
     bool lacks_context_events; /* the driver is too old for them */
     uint32_t hidden_captures;  /* such events that the driver refused, and waits that an unknown
                                 * capture refused, which is lost: the pool tries less often */
-    mend_condition call_ended; /* `calls` of some stream fell to 0 */
+    pthread_cond_t call_ended; /* `calls` of some stream fell to 0 */
     uint32_t call_waiters;     /* threads that wait for call_ended */
     uint64_t stream_waits;
     uint64_t host_waits;

@@ -63,7 +63,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
 /* Whether the calling thread asks more than a size. Asks for the block's stack: no lock is held. */
 __attribute__((noinline)) static bool asks_more(uint64_t size_bytes)
 {
-    const mend_thread_marks *own = mend_process_own_marks();
+    const mend_thread_marks *own = &mend_process_own_marks;
     const bool asks = own->in_one_chunk || own->is_plain ||
                       own->alignment_bytes > MEND_GRANULE_BYTES || own->sleep_tag != 0;
     mend_process_ask_stack(size_bytes);
@@ -151,7 +151,7 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
 mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc_options *before)
 {
     mend_alloc_options all;
-    mend_thread_marks *own = mend_process_own_marks();
+    mend_thread_marks *own = &mend_process_own_marks;
     MEND_TRY(read_own(options, &all));
     const uint64_t alignment = all.alignment_bytes;
     MEND_INVALID_IF(all.graph_pool != NULL || all.tag != 0 || all.address != NULL,

@@ -16,7 +16,7 @@ void mend_callbacks_destroy(mend_callbacks *callbacks)
         mend_list_remove(&entry->link);
         free(entry);
     }
-    mend_condition_destroy(&callbacks->changed);
+    pthread_cond_destroy(&callbacks->changed);
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static bool trim_peers(mend_pool *pool, uint64_t bytes, bool waits)
 
 static bool has_callbacks(mend_heap *heap)
 {
-    bool is_in_callback = *mend_process_callback_depth() > 0; /* the calling thread, on any pool */
+    bool is_in_callback = mend_process_callback_depth > 0; /* the calling thread, on any pool */
     return !is_in_callback && !mend_list_is_empty(&POOL_OF(heap)->callbacks.entries);
 }
 
@@ -208,10 +208,10 @@ static mend_outcome call_back(mend_seek *seek)
         if (!entry->is_removed) {
             callbacks->calls++;
             mend_heap_unlock(heap);
-            ++*mend_process_callback_depth();
+            ++mend_process_callback_depth;
             assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
             has_freed = entry->callback(entry->context, pool, seek->needed_bytes) != 0;
-            --*mend_process_callback_depth();
+            --mend_process_callback_depth;
             mend_heap_lock(heap);
         }
         if (heap->unlocking.lost != MEND_DRIVER_OK) {

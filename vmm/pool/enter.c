@@ -81,7 +81,7 @@ mend_result mend_pool_refuse(mend_pool *pool)
 {
     mend_result result = mend_pool_check_context(pool);
     assert(result != MEND_OK);
-    mend_process_own_marks()->stack = 0; /* the pointer of a block that is not allocated */
+    mend_process_own_marks.stack = 0; /* the pointer of a block that is not allocated */
     mend_heap_unlock(&pool->heap);
     return result;
 }

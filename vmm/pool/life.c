@@ -281,7 +281,7 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
         return result;
     }
     mend_list_init(&pool->callbacks.entries);
-    mend_condition_init(&pool->callbacks.changed);
+    pthread_cond_init(&pool->callbacks.changed, NULL);
     mend_process_join(&mend_process_pools, &pool->member);
     result = tell(pool, MEND_POOL_BEGINS, config);
     if (result != MEND_OK) {
@@ -368,7 +368,6 @@ mend_result mend_pool_destroy(mend_pool *pool)
         result = mend_publish(mend_refused(pool->driver, MEND_ERROR_DRIVER, MEND_CALL_device_close,
                                            status, "the device could not be closed"));
     }
-    mend_process_drop_pool(pool->device, pool);
     mend_graph_pools_free(&pool->heap);
     mend_callbacks_destroy(&pool->callbacks);
     if (damage != MEND_OK) {

@@ -104,7 +104,7 @@ typedef struct mend_callback_entry {
 /* Guarded by the `state` lock of the pool's heap. */
 typedef struct mend_callbacks {
     mend_list entries;      /* in the order of adding */
-    mend_condition changed; /* a run ended */
+    pthread_cond_t changed; /* a run ended */
     uint64_t last_entry;
     uint64_t calls;
     uint64_t peer_pool_trims;

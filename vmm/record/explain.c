@@ -98,7 +98,7 @@ static void add_quota(const mend_unserved *unserved, sentence *s)
         "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi): raise the "
         "quota, or free memory");
     if (held_mib > 0) {
-        add(s, ", or set MEND_CONF=limit:%lluMiB", (unsigned long long)held_mib);
+        add(s, ", or set MEND_CONF=limit:%luMiB", held_mib);
     }
 }
 
@@ -256,7 +256,7 @@ static bool tell_remains(const mend_heap *heap, sentence *s)
     const mend_span *largest[SHOWN] = {NULL};
     MEND_FEATURES_CALL(statistics, heap, &stats);
     if (stats.ranges > 0) {
-        add(s, "%llu ranges, %s committed", (unsigned long long)stats.ranges,
+        add(s, "%lu ranges, %s committed", stats.ranges,
             mend_words_amount(zones[MEND_ZONE_RANGE].counters.live_bytes).text);
     }
     if (count == 0) {
@@ -266,13 +266,13 @@ static bool tell_remains(const mend_heap *heap, sentence *s)
         const mend_span *span = heap->blocks.entries[i].value;
         keep(largest, span != NULL && span->live ? span : NULL);
     }
-    add(s, "%s%llu block%s alive, %s; the largest:", s->used > 0 ? ", and " : "",
-        (unsigned long long)count, count == 1 ? "" : "s",
+    add(s, "%s%lu block%s alive, %s; the largest:", s->used > 0 ? ", and " : "", count,
+        count == 1 ? "" : "s",
         mend_words_amount(zones[MEND_ZONE_SMALL].counters.live_bytes +
                           zones[MEND_ZONE_LARGE].counters.live_bytes)
             .text);
     for (int i = 0; i < SHOWN && largest[i] != NULL; i++) {
-        add(s, "%s 0x%llx (%s)", i > 0 ? "," : "", (unsigned long long)largest[i]->address,
+        add(s, "%s 0x%lx (%s)", i > 0 ? "," : "", largest[i]->address,
             mend_words_amount(largest[i]->size_bytes).text);
     }
     add(s, ".");
@@ -296,10 +296,9 @@ static void add_owners(const mend_heap *heap, mend_owner owners[MEND_OWNERS_TOLD
     add(s, "%sargest owners: ", suspect->growth_bytes > 0 ? "" : " L");
     for (size_t i = 0; i < total && i < SHOWN; i++) {
         const mend_owner *h = &owners[i];
-        add(s, "%s%s (%s in %llu block%s, %s%llu allocation%s old)%s", i > 0 ? ", " : "", h->name,
-            mend_words_amount(h->live_bytes).text, (unsigned long long)h->live_blocks,
-            h->live_blocks == 1 ? "" : "s", h->live_blocks == 1 ? "" : "up to ",
-            (unsigned long long)h->oldest, h->oldest == 1 ? "" : "s",
+        add(s, "%s%s (%s in %lu block%s, %s%lu allocation%s old)%s", i > 0 ? ", " : "", h->name,
+            mend_words_amount(h->live_bytes).text, h->live_blocks, h->live_blocks == 1 ? "" : "s",
+            h->live_blocks == 1 ? "" : "up to ", h->oldest, h->oldest == 1 ? "" : "s",
             i + 1 == mend_min_u64(total, SHOWN) ? "." : "");
     }
 }
@@ -318,7 +317,7 @@ void mend_explain(mend_heap *heap, const mend_unserved *unserved,
         const mend_pages *pages = unserved->request->pages;
         add(&s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
         if (pages != NULL) {
-            add(&s, " in the range 0x%llx", (unsigned long long)pages->address);
+            add(&s, " in the range 0x%lx", pages->address);
         }
         if (pages != NULL && pages->other_ranges > 0) {
             add(&s, " and %zu more", pages->other_ranges);

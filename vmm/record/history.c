@@ -1,7 +1,5 @@
-/*
- * The history of a pool. The place of an event in the ring is its number modulo the capacity, so
- * another capacity moves the remaining events.
- */
+/* The history of a pool. The place of an event in the ring is its number modulo the capacity, so
+ * another capacity moves the remaining events. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -148,9 +146,8 @@ mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
     mend_history_event *events =
         capacity_events > 0 ? calloc(capacity_events, sizeof(*events)) : NULL;
     if (events == NULL && capacity_events > 0) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY,
-                         "malloc failed for a history of %llu events",
-                         (unsigned long long)capacity_events);
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a history of %lu events",
+                         capacity_events);
     }
     mend_result result = mend_pool_enter(pool);
     if (result == MEND_OK) {

@@ -1,8 +1,6 @@
-/*
- * Observers begin and end with their pool. The scopes are always there. They reserve counters for
+/* Observers begin and end with their pool. The scopes are always there. They reserve counters for
  * the numbers that they meet. If the host has no memory for it, a block counts for the scope
- * around, so counting never fails. A live span's number has a place.
- */
+ * around, so counting never fails. A live span's number has a place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,7 +249,7 @@ static void enter(mend_thread_marks *own, uint32_t number)
 
 mend_result mend_scope_push(const char *name, unsigned flags)
 {
-    mend_thread_marks *own = mend_process_own_marks();
+    mend_thread_marks *own = &mend_process_own_marks;
     mend_result result = MEND_OK;
     uint32_t number = 0;
     if (name == NULL || name[0] == '\0' || flags > MEND_SCOPE_OF_ALL_THREADS) {
@@ -279,7 +277,7 @@ mend_result mend_scope_push(const char *name, unsigned flags)
 
 mend_result mend_scope_pop(void)
 {
-    mend_thread_marks *own = mend_process_own_marks();
+    mend_thread_marks *own = &mend_process_own_marks;
     if (own->failed_scopes > 0) {
         own->failed_scopes--;
         return MEND_OK;

@@ -4,11 +4,10 @@
  *
  * The ages of live blocks show a leak: the work is divided into stretches of equally many
  * allocations, and an owner with live blocks of most of them has grown steadily. Its live blocks of
- * all stretches up to one are its line there (record/growth.h).
+ * all stretches up to one are its line there.
  */
 #include "pool/pool.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,16 +237,6 @@ uint64_t mend_growth_judge(const uint64_t least_bytes[MEND_GROWTH_STRETCHES], ui
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-__attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_bytes, size_t used,
-                                                        const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(text + used, text_bytes - used, format, arguments);
-    va_end(arguments);
-    return mend_min_u64(used + (size_t)length, text_bytes - 1);
-}
-
 /* The program's name for it, or its number: "kv cache", "tag 7", "stream 7f3a10". */
 static void put_named(char *text, size_t text_bytes, mend_name_kind kind, uint64_t number,
                       const char *otherwise)
@@ -263,9 +252,9 @@ static void name(const key *of, char text[MEND_OWNER_NAME_BYTES])
     char path[PATH_BYTES] = "";
     char stack[STACK_BYTES] = "";
     if (is_of_size(of)) {
-        put(text, MEND_OWNER_NAME_BYTES, 0, "%s %s",
-            of->is_class ? "other blocks up to" : "blocks of",
-            mend_words_amount(of->block_bytes).text);
+        snprintf(text, MEND_OWNER_NAME_BYTES, "%s %s",
+                 of->is_class ? "other blocks up to" : "blocks of",
+                 mend_words_amount(of->block_bytes).text);
         return;
     }
     if (of->stack != 0) {
@@ -279,13 +268,13 @@ static void name(const key *of, char text[MEND_OWNER_NAME_BYTES])
         MEND_OWNER_NAME_BYTES - (of->stack != 0 ? strlen(", ") + strlen(stack) : 0);
     mend_words_join(text, mend_min_u64(left_bytes, PATH_SHOWN), path);
     if (of->tag != 0) {
-        snprintf(number, sizeof(number), "tag %llu", (unsigned long long)of->tag);
+        snprintf(number, sizeof(number), "tag %lu", of->tag);
         put_named(text, left_bytes, MEND_NAME_TAG, of->tag, number);
     }
     mend_words_join(text, MEND_OWNER_NAME_BYTES, stack);
     if (of->has_stream) {
         const uint64_t handle = (uint64_t)(uintptr_t)of->stream;
-        snprintf(number, sizeof(number), "stream %llx", (unsigned long long)handle);
+        snprintf(number, sizeof(number), "stream %lx", handle);
         put_named(text, MEND_OWNER_NAME_BYTES, MEND_NAME_STREAM, handle,
                   of->stream == MEND_NO_STREAM ? "no stream"
                   : handle == 0                ? "default stream"

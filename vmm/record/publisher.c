@@ -1,9 +1,7 @@
-/*
- * The thread that shows a pool to others: see mend_pool_config.observe. It sums the pool up once a
+/* The thread that shows a pool to others: see mend_pool_config.observe. It sums the pool up once a
  * second, or less often if that is slow: it works for at most a hundredth of the time, and has the
  * locks for some 50 us at once. Snapshots it writes when SIGUSR2 has come: its handler stands above
- * the program's own, which it calls, rings the bells of such threads, and is taken away again.
- */
+ * the program's own, which it calls, rings the bells of such threads, and is taken away again. */
 #include "pool/pool.h"
 
 #include <errno.h>

@@ -13,11 +13,9 @@
 
 /* ---- history.c ------------------------------------------------------------------------------- */
 
-/*
- * Events on their way from a heap to the recorder without a lock or a wait: if the ring is full
+/* Events on their way from a heap to the recorder without a lock or a wait: if the ring is full
  * they are lost, and counted. The thread that holds the heap's `state` lock writes, the recorder
- * reads. The capacities are powers of two.
- */
+ * reads. The capacities are powers of two. */
 enum { MEND_EVENT_RING_ROOM = 65536, MEND_EVENT_RING_FAILURES = 16 };
 
 typedef struct mend_event_ring {
@@ -35,11 +33,9 @@ typedef struct mend_event_ring {
 const mend_history_event *mend_event_ring_next(mend_event_ring *ring);
 void mend_event_ring_pass(mend_event_ring *ring);
 
-/*
- * A ring of the last events of a pool, which overwrites the oldest. Events have unique numbers, so
+/* A ring of the last events of a pool, which overwrites the oldest. Events have unique numbers, so
  * each reader remembers its place, and sees missed events. A recording gets the same events through
- * a ring of its own. Guarded by the heap's `state` lock.
- */
+ * a ring of its own. Guarded by the heap's `state` lock. */
 typedef struct mend_history {
     mend_listener listener;
     mend_events *heard;
@@ -88,23 +84,15 @@ size_t mend_history_copy(const mend_history *history, uint64_t *cursor, void *ev
 
 /* ---- regions.c ------------------------------------------------------------------------------- */
 
-/* Writes the regions, up to `capacity` of them, each `region_bytes` behind the one before, and
- * returns how many there are. The caller holds both locks of the heap. Allocates nothing and does
- * not call the driver. */
-size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
-                            size_t capacity);
-
 /* Writes the memory of the pool to PATH.1, or with the first number above *number that no file has.
  * *number is then that number. A failure is a warning of the log. The caller holds no lock. */
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
 
 /* ---- owners.c -------------------------------------------------------------------------------- */
 
-/*
- * The owners of a heap's memory: its live blocks and pages summed by scope and tag, or else by
+/* The owners of a heap's memory: its live blocks and pages summed by scope and tag, or else by
  * size, the age of the oldest, and suspected leaks. Found by a walk over all of them on request:
- * only the number of each block's birth is recorded before. Guarded by the heap's `state` lock.
- */
+ * only the number of each block's birth is recorded before. Guarded by the heap's `state` lock. */
 
 /* How many there can be: those by scope, tag and size, and the classes of
  * size that the rest counts for. */
@@ -152,20 +140,16 @@ void mend_owners_end(mend_owners_sum *of, const mend_heap *heap, mend_owner *lar
 /* So many at a time take some 50 us. */
 enum { MEND_SPANS_OF_A_STEP = 2048 };
 
-/*
- * Writes the owners with most bytes, told apart `by` (MEND_BY_..., not 0), up to `capacity`, in
+/* Writes the owners with most bytes, told apart `by` (MEND_BY_..., not 0), up to `capacity`, in
  * falling order of bytes, and to `suspect` the one that grew most, or one of 0 bytes. `total`: how
  * many there are. False: the host has no memory for the sums, and nothing is written. O(blocks).
- * The caller holds `state`.
- */
+ * The caller holds `state`. */
 bool mend_owners_find(const mend_heap *heap, unsigned by, mend_owner *largest, size_t capacity,
                       mend_owner *suspect, size_t *total);
 
-/*
- * Steady growth, by the same rule in a recording and in a running pool. Work is divided into
+/* Steady growth, by the same rule in a recording and in a running pool. Work is divided into
  * stretches of equally many events. The permanent memory of an owner in each of them is its line.
- * Temporary blocks come and go above it. A line that rises, and does not come back, is growth.
- */
+ * Temporary blocks come and go above it. A line that rises, and does not come back, is growth. */
 
 /* The first stretches, in which programs build up their permanent memory, do not count. Nor does a
  * program of few events. */
@@ -210,12 +194,10 @@ void mend_publisher_ring(const mend_observers *observers);
 
 /* SIGUSR2, by which people ask a pool for a snapshot. */
 
-/*
- * From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then calls the
+/* From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then calls the
  * program's own handler, if there is one. A child of fork has the handler that the program had. The
  * caller holds no lock, and the code stays loaded. False: MEND_BELLS bells are there, or another
- * handler has come above Mend's, which may or may not call it.
- */
+ * handler has come above Mend's, which may or may not call it. */
 bool mend_signals_hear(int bell);
 
 /* No more, and no thread writes to it when this returns. With the last bell the program has its own

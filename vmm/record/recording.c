@@ -81,6 +81,28 @@ bool mend_record_add_event(mend_record_block *block, const mend_history_event *e
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+size_t mend_words_join(char *text, size_t text_bytes, const char *part)
+{
+    const size_t before = strlen(text);
+    const size_t used = before + (before > 0 ? strlen(", ") : 0);
+    if (used + 1 >= text_bytes) {
+        return 0;
+    }
+    char *const to = text + used;
+    const size_t room = text_bytes - used - 1;
+    const size_t whole = strlen(part);
+    size_t bytes = mend_min_u64(whole, room);
+    while (bytes > 0 && bytes < whole && ((unsigned char)part[bytes] & 0xc0) == 0x80) {
+        bytes--; /* within a character of UTF-8 */
+    }
+    memcpy(to, part, bytes);
+    to[bytes] = '\0';
+    if (bytes > 0) {
+        memcpy(text + before, ", ", used - before);
+    }
+    return bytes;
+}
+
 /* Of a scope, whose kind is 0, the number of the scope around. */
 bool mend_record_add_name(mend_record_block *block, uint32_t kind, uint64_t number,
                           const char *name)

@@ -1,8 +1,6 @@
-/*
- * The file of a recording (docs/formats/replay.md): blocks, each with a number and a checksum, so
+/* The file of a recording (docs/formats/replay.md): blocks, each with a number and a checksum, so
  * that a reader finds each whole block, also if others are lost. Events are stored as their
- * differences to an expectation from the earlier ones of the block.
- */
+ * differences to an expectation from the earlier ones of the block. */
 #ifndef MEND_RECORD_RECORDING_H
 #define MEND_RECORD_RECORDING_H
 
@@ -93,6 +91,10 @@ void mend_record_begin(mend_record_block *block, mend_record_kind kind);
 bool mend_record_add_event(mend_record_block *block, const mend_history_event *event);
 bool mend_record_add_name(mend_record_block *block, uint32_t kind, uint64_t number,
                           const char *name);
+
+/* Adds a part to a list, ", " between: as many whole characters of it as fit. Returns their
+ * bytes. */
+size_t mend_words_join(char *text, size_t text_bytes, const char *part);
 
 /* Whole blocks. The names from *named + 1 on that fit, of SCOPES or NAMES. *named is then the last.
  */

@@ -185,8 +185,9 @@ static const mend_tree_node **lowest(const mend_tree_node *ends[MEND_ZONE_COUNT]
     return found;
 }
 
-size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
-                            size_t capacity)
+/* Writes the regions, up to `capacity` of them. Returns how many there are. Allocates nothing and
+ * does not call the driver. */
+static size_t list(const mend_heap *heap, void *regions, size_t region_bytes, size_t capacity)
 {
     assert(mend_mutex_is_held(&heap->grow)); /* nothing is claimed by another thread */
     assert(mend_mutex_is_held(&heap->state));
@@ -212,9 +213,9 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
     mend_heap *heap = &pool->heap;
     mend_heap_lock_to_read(heap);
     mend_usage_settle(heap);
-    *count = mend_observe_regions(heap, NULL, region_bytes, 0);
+    *count = list(heap, NULL, region_bytes, 0);
     if (*count <= capacity) {
-        mend_observe_regions(heap, regions, region_bytes, capacity);
+        list(heap, regions, region_bytes, capacity);
     }
     mend_heap_unlock_after_read(heap);
     return MEND_OK;
@@ -243,17 +244,13 @@ static bool look(mend_pool *pool, snapshot *s, size_t regions, size_t events)
     uint64_t cursor = 0;
     mend_heap_lock_to_read(heap);
     const mend_history *history = &mend_observers_of(heap)->history;
-    s->region_count = mend_observe_regions(heap, NULL, sizeof(mend_region), 0);
+    s->region_count = list(heap, s->regions, sizeof(mend_region), regions);
     s->event_count = (size_t)history->held;
     s->time_ns = heap->driver->clock_ns(heap->driver);
     s->limit_bytes = heap->config.limit_bytes;
-    const bool fits = s->region_count <= regions && s->event_count <= events;
-    if (fits) {
-        mend_observe_regions(heap, s->regions, sizeof(mend_region), regions);
-        mend_history_copy(history, &cursor, s->events, sizeof(*s->events), events);
-    }
+    mend_history_copy(history, &cursor, s->events, sizeof(*s->events), events);
     mend_heap_unlock_after_read(heap);
-    return fits;
+    return s->region_count <= regions && s->event_count <= events;
 }
 
 /* False: no host memory. */

@@ -28,19 +28,20 @@
 #define MOST_WRITERS   8
 #define PREFERRED_NODE 1 /* MPOL_PREFERRED of linux/mempolicy.h */
 
-/* ---- how much ---------------------------------------------------------------------------------
- */
+/* ---- how much -------------------------------------------------------------------------------- */
 
-enum { PATH_BYTES = 4096, FILE_BYTES = 4096 };
+enum { TEXT_BYTES = 4096 };
 
 /* The start of a file as text, which is empty if it cannot be read. */
-static void read_text(const char *path, char text[FILE_BYTES])
+static void read_text(const char *folder, const char *name, char text[TEXT_BYTES])
 {
+    char path[2 * TEXT_BYTES];
     size_t length = 0;
     ssize_t got = 0;
+    snprintf(path, sizeof(path), "%s%s", folder, name);
     const int file = mend_file_keep(open(path, O_RDONLY | O_CLOEXEC));
     do {
-        got = file >= 0 ? read(file, text + length, FILE_BYTES - 1 - length) : 0;
+        got = file >= 0 ? read(file, text + length, TEXT_BYTES - 1 - length) : 0;
         length += got > 0 ? (size_t)got : 0;
     } while (got > 0);
     text[length] = '\0';
@@ -51,72 +52,57 @@ static void read_text(const char *path, char text[FILE_BYTES])
 
 /* The number in a file, or the one behind `key`. UINT64_MAX if there is none, as in a limit of
  * "max". */
-static uint64_t number_in(const char *path, const char *key)
+static uint64_t number_in(const char *folder, const char *name, const char *key)
 {
-    char text[FILE_BYTES];
-    read_text(path, text);
-    const char *found = strstr(text, key);
-    if (found == NULL) {
-        return UINT64_MAX;
-    }
-    const char *begin = found + strlen(key);
+    char text[TEXT_BYTES];
     char *end = NULL;
+    read_text(folder, name, text);
+    const char *found = strstr(text, key);
+    const char *begin = found != NULL ? found + strlen(key) : "";
     const uint64_t number = strtoull(begin, &end, 10);
     return end != begin ? number : UINT64_MAX;
 }
 
-/* The rest of a group and of the groups above it. A container sees its own as the topmost, whatever
- * its path is outside. Cuts `group` down to nothing. */
-static uint64_t left_in_groups(const char *mount, char *group, const char *limit, const char *usage)
+/* The rest of a group and of the groups above it, by a line "ID:CONTROLLERS:PATH", which is cut. In
+ * version 2 there is one, without controllers. A container sees its own group as the topmost,
+ * whatever its path is outside. */
+static uint64_t left_in_groups(const char *root, char *line)
 {
-    char path[2 * PATH_BYTES];
+    char folder[2 * TEXT_BYTES];
     uint64_t left = UINT64_MAX;
+    const char *controllers = strchr(line, ':');
+    char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+    if (group == NULL) {
+        return left;
+    }
+    *group++ = '\0';
+    const bool is_unified = controllers[1] == '\0';
+    if (!is_unified && strstr(controllers, "memory") == NULL) {
+        return left;
+    }
     for (char *end = group + strlen(group); end != NULL; end = strrchr(group, '/')) {
         *end = '\0';
-        snprintf(path, sizeof(path), "%s%s/%s", mount, group, limit);
-        const uint64_t most = number_in(path, "");
+        snprintf(folder, sizeof(folder), "%s/sys/fs/cgroup%s%s/memory.", root,
+                 is_unified ? "" : "/memory", group);
+        const uint64_t most = number_in(folder, is_unified ? "max" : "limit_in_bytes", "");
         if (most != UINT64_MAX) {
-            snprintf(path, sizeof(path), "%s%s/%s", mount, group, usage);
-            const uint64_t used = number_in(path, "");
+            const uint64_t used = number_in(folder, is_unified ? "current" : "usage_in_bytes", "");
             left = mend_min_u64(left, most > used ? most - used : 0);
         }
     }
     return left;
 }
 
-/* A line is "ID:CONTROLLERS:PATH". In version 2 there is one, without controllers. */
-static uint64_t left_in_line(const char *root, char *line)
-{
-    char mount[PATH_BYTES];
-    char *controllers = strchr(line, ':');
-    char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-    if (group == NULL) {
-        return UINT64_MAX;
-    }
-    *group++ = '\0';
-    const bool is_unified = controllers[1] == '\0';
-    snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup%s", root, is_unified ? "" : "/memory");
-    if (is_unified) {
-        return left_in_groups(mount, group, "memory.max", "memory.current");
-    }
-    return strstr(controllers, "memory") != NULL
-               ? left_in_groups(mount, group, "memory.limit_in_bytes", "memory.usage_in_bytes")
-               : UINT64_MAX;
-}
-
 uint64_t mend_host_room_bytes(const char *root)
 {
-    char path[PATH_BYTES];
-    char groups[FILE_BYTES];
+    char groups[TEXT_BYTES];
     char *rest = NULL;
-    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
-    const uint64_t available_kib = number_in(path, "MemAvailable:");
+    const uint64_t available_kib = number_in(root, "/proc/meminfo", "MemAvailable:");
     uint64_t room = available_kib < UINT64_MAX / 1024 ? available_kib * 1024 : UINT64_MAX;
-    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-    read_text(path, groups);
+    read_text(root, "/proc/self/cgroup", groups);
     for (char *line = strtok_r(groups, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
-        room = mend_min_u64(room, left_in_line(root, line));
+        room = mend_min_u64(room, left_in_groups(root, line));
     }
     return room;
 }

@@ -79,7 +79,7 @@ MEND_TEST(base_mutex, a_try_takes_the_lock_or_leaves_it)
 /* A number that two threads raise in turn, each waiting for the other's change. */
 typedef struct turns {
     mend_mutex mutex;
-    mend_condition changed;
+    pthread_cond_t changed;
     int value; /* guarded by mutex */
 } turns;
 
@@ -108,7 +108,7 @@ MEND_TEST(base_mutex, a_wait_lets_the_other_thread_in_until_it_wakes)
     mend_mutex_init(&outer, MEND_RANK_GROW);
     turns shared = {.value = 0};
     mend_mutex_init(&shared.mutex, MEND_RANK_POOL);
-    mend_condition_init(&shared.changed);
+    pthread_cond_init(&shared.changed, NULL);
     pthread_t thread;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, raise_odd, &shared));
     mend_mutex_lock(&outer);
@@ -118,7 +118,7 @@ MEND_TEST(base_mutex, a_wait_lets_the_other_thread_in_until_it_wakes)
     pthread_join(thread, NULL);
     EXPECT_INT_EQ(ROUNDS + 1, shared.value);
     EXPECT_U64_EQ(0, *mend_process_held_ranks());
-    mend_condition_destroy(&shared.changed);
+    pthread_cond_destroy(&shared.changed);
     mend_mutex_destroy(&shared.mutex);
     mend_mutex_destroy(&outer);
 }
@@ -141,7 +141,7 @@ static void init_mutexes(void)
 static void play(const char *text)
 {
     while (*text != '\0') {
-        mend_condition never;
+        pthread_cond_t never;
         const bool is_second = text[2] == '\'';
         mend_mutex *mutex = &mutexes[is_second][text[1] - '0'];
         if (text[0] == 'l') {
@@ -151,7 +151,7 @@ static void play(const char *text)
         } else if (text[0] == 't') {
             (void)mend_mutex_try_lock(mutex);
         } else {
-            mend_condition_init(&never);
+            pthread_cond_init(&never, NULL);
             mend_test_limit(60); /* ends a wait that was let through */
             mend_condition_wait(&never, mutex);
         }

@@ -95,7 +95,7 @@ RIG_TEST(the_front_cache_goes_on_and_its_blocks_are_told, open_rig(r))
 RIG_TEST(steps_have_a_cause_a_chunk_and_a_duration, open_rig_of(r, 64 * MEND_MIB, 1))
 {
     EXPECT_OK(mend_scope_push("step", 0));
-    const uint32_t step = mend_process_own_marks()->scope;
+    const uint32_t step = mend_process_own_marks.scope;
     void *block = kit_alloc(w, QUARTER, r->stream);
     EXPECT_OK(mend_scope_pop());
     kit_free(w, block, r->stream);

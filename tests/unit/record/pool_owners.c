@@ -139,7 +139,7 @@ KIT_TEST(pool_owners, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
     EXPECT_OK(mend_set_name(MEND_NAME_TAG, 77, ""));
     memcpy(name + MEND_SCOPE_NAME_BYTES - 2, "\xc3\xa9", 2);
     EXPECT_OK(mend_scope_push(name, 0));
-    const mend_name_entry *scope = mend_scopes_entry(mend_process_own_marks()->scope);
+    const mend_name_entry *scope = mend_scopes_entry(mend_process_own_marks.scope);
     EXPECT_U64_EQ(MEND_SCOPE_NAME_BYTES - 2, strlen(scope->name));
     EXPECT_OK(mend_scope_pop());
 }
