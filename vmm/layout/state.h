@@ -405,7 +405,7 @@ typedef struct mend_mapped_import {
 
 /* Blocks of other processes. `share` uses it. As the retired mappings. */
 typedef struct mend_imports {
-    mend_tree by_address, by_name;
+    mend_tree by_address;
     uint64_t bytes;    /* mapped for them */
     uint64_t mappings; /* their number */
 } mend_imports;
