@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Union
 
 from . import _devices, _library, _structures
-from ._errors import OUT_OF_MEMORY, Error, check, error_of
+from ._errors import check
 from ._scopes import name_later, tell_name
 from ._warning import warn_user
 
@@ -220,18 +220,10 @@ def put(keeps: Mapping[int, str], others: str, device: object, **options: object
 
 
 def take_back(numbers: list[int], device: object, report: ctypes.Structure) -> None:
-    """mend_wake of these numbers. If memory is missing, once more when the GPU is idle."""
+    """mend_wake of these numbers."""
     array = (ctypes.c_uint64 * len(numbers))(*numbers)
-    arguments = _devices.pool(device), array, len(numbers), ctypes.byref(report)
-    result = _devices.function("mend_wake")(*arguments)
-    if result == OUT_OF_MEMORY:  # memory that was freed, and that work still uses, is room too
-        failure = error_of(result)
-        try:
-            _devices.trim(device, wait=True)
-        except Error:
-            raise failure from None
-        result = _devices.function("mend_wake")(*arguments)
-    check(result)
+    wake = _devices.function("mend_wake")
+    check(wake(_devices.pool(device), array, len(numbers), ctypes.byref(report)))
 
 
 def read_backup(address: int, size_bytes: int, host: int, device: object) -> None:
