@@ -313,7 +313,12 @@ void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
         span->in_one_chunk = false;
         mend_chunk_unpin(&heap->chunks, span->chunk);
     }
-    mend_cache_flush_beside(heap, span);
+    if (span->previous != NULL && span->previous->cached) {
+        mend_cache_put_back(heap, span->previous);
+    }
+    if (span->next != NULL && span->next->cached) {
+        mend_cache_put_back(heap, span->next);
+    }
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_layout_count_free(heap, &heap->zones[span->zone], span);
     if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {

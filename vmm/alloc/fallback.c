@@ -34,7 +34,6 @@ typedef struct chain {
     bool has_looked;           /* in mapped memory, since the lock was released last */
     bool has_turn;             /* this thread has both locks */
     mark before;               /* when it got them */
-    bool has_waited;           /* the CPU waited for the GPU */
 } chain;
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
@@ -251,7 +250,6 @@ static mend_outcome end_turn(chain *c, mend_outcome outcome)
     }
     service->cause = dearest > service->cause ? dearest : service->cause;
     service->duration_ns += mend_events_since_ns(&heap->events, c->before.began_ns);
-    c->has_waited |= heap->streams.host_waits != c->before.of[MEND_CAUSE_HOST_WAITED];
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;
@@ -361,7 +359,7 @@ mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span 
         outcome = mend_seek_room(&c.seek, heap->config.limit_bytes > heap->chunks.reserved_bytes ||
                                               heap->config.helpers->has_callbacks(heap));
     }
-    heap->counters.waited_requests += c.has_waited;
+    heap->counters.waited_requests += request->service.cause == MEND_CAUSE_HOST_WAITED;
     if (outcome == MEND_PLACED) {
         assert(request->pages != NULL || c.span->size_bytes == request->size_bytes);
         heap->counters.soft_limit_passed +=

@@ -167,7 +167,7 @@ static mend_span *cut_at_parts(mend_heap *heap, mend_chunk *old, mend_span *span
                          : is_between   ? part->address
                                         : part->address + part->size_bytes;
     if (mend_span_end(span) > end) {
-        mend_layout_split_right(heap, span, end);
+        span = mend_layout_split_left(heap, span, end);
     }
     mend_span *next = span->next;
     span->chunk = is_between ? old : part->chunk;

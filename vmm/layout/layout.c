@@ -48,12 +48,11 @@ static void leave_sizes(mend_zone *zone, mend_run *run)
     }
 }
 
-/* The caller has set the run's bounds. Its first and last span get their pointer to it. */
+/* The caller has set the run's first and last span, which get their pointer to it. */
 static void enter_sizes(mend_zone *zone, mend_run *run)
 {
-    assert(run->size_bytes > 0);
-    assert(run->address == run->first->address);
-    assert(mend_run_end(run) == mend_span_end(run->last));
+    run->address = run->first->address;
+    run->size_bytes = mend_span_end(run->last) - run->address;
     run->first->run = run;
     run->last->run = run;
     run->chunk = run->first->chunk;
@@ -65,20 +64,13 @@ static void enter_sizes(mend_zone *zone, mend_run *run)
     }
 }
 
-static void set_bounds(mend_run *run, mend_span *first, mend_span *last)
-{
-    run->address = first->address;
-    run->size_bytes = mend_span_end(last) - first->address;
-    run->first = first;
-    run->last = last;
-}
-
 static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_span *last)
 {
     mend_run *run = mend_slab_take_as_it_is(&heap->nodes.runs); /* written here, and by indices */
-    set_bounds(run, first, last);
-    mend_tree_insert_by(&zone->runs_by_address, &run->by_address, compare_by_address);
+    run->first = first;
+    run->last = last;
     enter_sizes(zone, run);
+    mend_tree_insert_by(&zone->runs_by_address, &run->by_address, compare_by_address);
 }
 
 static void drop_run(mend_heap *heap, mend_zone *zone, mend_run *run)
@@ -101,8 +93,7 @@ static void link_spans(mend_span *left, mend_span *right)
     }
 }
 
-/* Splits the part before `at` off a free span, into a new node. */
-static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
+mend_span *mend_layout_split_left(mend_heap *heap, mend_span *span, uint64_t at)
 {
     assert(!span->live);
     assert(at > span->address && at < mend_span_end(span));
@@ -127,29 +118,6 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
         mend_usage_begin_pending(heap, span, span->freed_on);
     }
     return left;
-}
-
-mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at)
-{
-    assert(!span->live);
-    assert(span->run == NULL);
-    assert(at > span->address && at < mend_span_end(span));
-    mend_span *right = mend_slab_take(&heap->nodes.spans);
-    right->address = at;
-    right->size_bytes = mend_span_end(span) - at;
-    right->zone = span->zone;
-    right->sleep_tag = span->sleep_tag;
-    right->chunk = mend_span_chunk_at(heap, span, at);
-    mend_waits_add_all(mend_heap_wait_env(heap), &right->waits, &span->waits);
-    if (span->next == NULL) { /* another span is the last of the segment now */
-        mend_tree *ends = &heap->zones[span->zone].segment_ends;
-        mend_tree_remove(ends, &span->by_end);
-        mend_tree_insert(ends, &right->by_end);
-    }
-    link_spans(right, span->next);
-    link_spans(span, right);
-    span->size_bytes -= right->size_bytes;
-    return right;
 }
 
 /* Spans that wait for the same: both are idle, or have the same stream. That stream may use either
@@ -208,11 +176,11 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     mend_span *span = mend_span_walk(is_near_end ? run->last : run->first, address);
     mend_span *head = run->first;
     if (address > span->address) {
-        mend_span *left = split_left(heap, span, address);
+        mend_span *left = mend_layout_split_left(heap, span, address);
         head = head == span ? left : head;
     }
     for (;;) {
-        span = mend_span_end(span) > end ? split_left(heap, span, end) : span;
+        span = mend_span_end(span) > end ? mend_layout_split_left(heap, span, end) : span;
         mend_usage_end_pending(heap, span);
         mend_waits_add_all(env, waits, &span->waits);
         mend_waits_clear(env, &span->waits);
@@ -228,8 +196,6 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     uint64_t run_address = run->address;
     if (end < run_end) { /* the run goes on behind the part taken */
         run->first = span->next;
-        run->address = end;
-        run->size_bytes = run_end - end;
         enter_sizes(zone, run);
         if (address > run_address) {
             add_run(heap, zone, head, span->previous);
@@ -237,7 +203,6 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     } else if (address > run_address) {
         run->first = head;
         run->last = span->previous;
-        run->size_bytes = address - run_address;
         enter_sizes(zone, run);
     } else {
         drop_run(heap, zone, run);
@@ -294,7 +259,8 @@ void mend_layout_end_claim(mend_heap *heap, mend_span *span)
     if (left_run != NULL && right_run != NULL) {
         drop_run(heap, zone, right_run);
     }
-    set_bounds(run, first, last);
+    run->first = first;
+    run->last = last;
     enter_sizes(zone, run);
 }
 
@@ -395,7 +361,8 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
             last = mend_chunk_next(last);
             end = last->address + last->size_bytes;
         }
-        rest = end < mend_span_end(span) ? mend_layout_split_right(heap, span, end) : NULL;
+        rest = end < mend_span_end(span) ? span : NULL;
+        span = rest != NULL ? mend_layout_split_left(heap, span, end) : span;
         if (!span->chunk->is_frozen) {
             mend_layout_end_claim(heap, span);
         } else if (mend_chunk_sleeps(span->chunk)) {

@@ -182,8 +182,8 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
                                   uint64_t size_bytes);
 void mend_layout_end_claim(mend_heap *heap, mend_span *span);
 
-/* Splits the part from `at` on off a free span that is in no run, into a new node. */
-mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at);
+/* Splits the part before `at` off a free span, into a new node, which it returns. */
+mend_span *mend_layout_split_left(mend_heap *heap, mend_span *span, uint64_t at);
 
 /* Removes a claimed span from the layout: its segment ends before it, and the rest behind it is
  * another segment. */
@@ -434,18 +434,6 @@ uint64_t mend_cache_bytes(const mend_heap *heap);
 
 /* Puts a cached span back into runs, where it may be joined with another. */
 void mend_cache_put_back(mend_heap *heap, mend_span *span);
-
-/* The same for the neighbors of a span that will become free. */
-static inline void mend_cache_flush_beside(mend_heap *heap, const mend_span *span)
-{
-    assert(span->live);
-    if (span->previous != NULL && span->previous->cached) {
-        mend_cache_put_back(heap, span->previous);
-    }
-    if (span->next != NULL && span->next->cached) {
-        mend_cache_put_back(heap, span->next);
-    }
-}
 
 /* Promises the node of a run for one more span, and flushes a full cache first. The caller has used
  * all earlier promises. False if the cache is closed, or malloc fails. */

@@ -306,11 +306,11 @@ static bool is_frozen(const mend_chunk *chunk)
     return chunk->is_frozen;
 }
 
-/* The first chunk below the span for which `is_so` is true. NULL if there is none. */
-static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span,
+/* The first chunk with one of these addresses for which `is_so` is true. NULL: there is none. */
+static const mend_chunk *find_under(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                     bool (*is_so)(const mend_chunk *))
 {
-    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, span->address, mend_span_end(span)) {
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, address + size_bytes) {
         if (is_so(chunk)) {
             return chunk;
         }
@@ -320,18 +320,19 @@ static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span
 
 const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span)
 {
-    return find_under(heap, span, is_frozen);
+    return find_under(heap, span->address, span->size_bytes, is_frozen);
 }
 
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span)
 {
     return heap->chunks.missing_count > 0 &&
-           find_under(heap, span, mend_chunk_misses_mapping) != NULL;
+           find_under(heap, span->address, span->size_bytes, mend_chunk_misses_mapping) != NULL;
 }
 
 bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span)
 {
-    return heap->chunks.asleep_count > 0 && find_under(heap, span, mend_chunk_sleeps) != NULL;
+    return heap->chunks.asleep_count > 0 &&
+           find_under(heap, span->address, span->size_bytes, mend_chunk_sleeps) != NULL;
 }
 
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)
@@ -347,17 +348,14 @@ size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)
 mend_result mend_heap_check_awake(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                   const char *what)
 {
-    if (heap->chunks.asleep_count == 0) {
-        return MEND_OK;
-    }
-    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, address + size_bytes) {
-        if (mend_chunk_sleeps(chunk)) {
-            return mend_failure(MEND_ERROR_ASLEEP,
-                                "%s: the memory at 0x%llx sleeps; call mend_wake first", what,
-                                (unsigned long long)mend_max_u64(address, chunk->address));
-        }
-    }
-    return MEND_OK;
+    const mend_chunk *asleep = heap->chunks.asleep_count > 0
+                                   ? find_under(heap, address, size_bytes, mend_chunk_sleeps)
+                                   : NULL;
+    return asleep == NULL
+               ? MEND_OK
+               : mend_failure(MEND_ERROR_ASLEEP,
+                              "%s: the memory at 0x%llx sleeps; call mend_wake first", what,
+                              (unsigned long long)mend_max_u64(address, asleep->address));
 }
 
 bool mend_layout_is_home(const mend_heap *heap, const mend_request *request, const mend_run *run,

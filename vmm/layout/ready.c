@@ -133,13 +133,6 @@ size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, ui
 /* The most runs that are skipped because they are not ready for the stream. */
 enum { LOOKS = 8 };
 
-static void end_promises(mend_heap *heap, mend_cache *cache, uint32_t count)
-{
-    assert(cache->promised >= count);
-    mend_slab_end_promise(&heap->nodes.runs, count);
-    cache->promised -= count;
-}
-
 bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone)
 {
     assert(cache == &heap->zones[zone].cache);
@@ -165,19 +158,18 @@ void mend_cache_put_back(mend_heap *heap, mend_span *span)
     assert(mend_mutex_is_held(&heap->state));
     mend_cache *cache = &heap->zones[span->zone].cache;
     mend_cache_remove(cache, span);
-    end_promises(heap, cache, 1);
+    mend_slab_end_promise(&heap->nodes.runs, 1);
+    cache->promised--;
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_layout_end_claim(heap, span);
 }
 
 void mend_cache_flush(mend_heap *heap, int zone)
 {
-    assert(mend_mutex_is_held(&heap->state));
     mend_cache *cache = &heap->zones[zone].cache;
-    while (cache->count > 0) {
-        mend_cache_put_back(heap, cache->spans[cache->count - 1]);
-    }
-    end_promises(heap, cache, cache->promised);
+    mend_cache_flush_from(heap, zone, 0);
+    mend_slab_end_promise(&heap->nodes.runs, cache->promised);
+    cache->promised = 0;
 }
 
 void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes)
@@ -225,28 +217,24 @@ uint64_t mend_cache_bytes(const mend_heap *heap)
 
 /* ---- whether a search would look there first ------------------------------------------------- */
 
-/* Whether a search might place the request in the run: at either end, if that is ready. */
-static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint32_t stream)
-{
-    assert(run->size_bytes >= size_bytes);
-    uint64_t last = mend_run_end(run) - size_bytes;
-    return mend_layout_is_ready(heap, run, run->address, size_bytes, stream, 0) ||
-           mend_layout_is_ready(heap, run, last, size_bytes, stream, 0);
-}
-
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint32_t stream)
 {
     assert(span->cached);
     assert(zone == &heap->zones[span->zone]);
+    const uint64_t bytes = span->size_bytes;
     const uint64_t run_bytes = mend_cache_run_bytes(span);
     const mend_run *behind = span->next != NULL ? span->next->run : NULL;
-    mend_run *run = mend_sizes_at_least(&zone->runs_by_size, span->size_bytes);
+    mend_run *run = mend_sizes_at_least(&zone->runs_by_size, bytes);
     for (int looks = 0;
          run != NULL && (run->size_bytes < run_bytes ||
                          (run->size_bytes == run_bytes && run->address < span->address));
          looks++) {
-        if (run != behind && (looks == LOOKS || is_usable(heap, run, span->size_bytes, stream))) {
+        /* A search might use either end, if that is ready. */
+        const uint64_t last = mend_run_end(run) - bytes;
+        if (run != behind &&
+            (looks == LOOKS || mend_layout_is_ready(heap, run, run->address, bytes, stream, 0) ||
+             mend_layout_is_ready(heap, run, last, bytes, stream, 0))) {
             return false;
         }
         run = mend_sizes_next(&zone->runs_by_size, run);

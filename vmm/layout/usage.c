@@ -29,23 +29,26 @@ typedef struct counter {
     uint64_t *peak;
 } counter;
 
+static counter counter_of_zone(mend_heap *heap, int number, int zone)
+{
+    mend_zone_counters *of = &heap->zones[zone].counters;
+    return number == MEND_USE_BLOCKS  ? (counter){of->live_blocks, &of->peak_live_blocks}
+           : number == MEND_USE_BYTES ? (counter){of->live_bytes, &of->peak_live_bytes}
+                                      : (counter){of->requested_bytes, &of->peak_requested_bytes};
+}
+
 static counter counter_in(mend_heap *heap, int number, int part)
 {
     mend_heap_counters *all = &heap->counters;
-    const int zone = part == MEND_USAGE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
-    mend_zone_counters *of = &heap->zones[zone].counters;
-    const bool is_all = part == MEND_USAGE_ALL;
-    if (number == MEND_USE_BLOCKS) {
-        return is_all ? (counter){MEND_HEAP_SUM(heap, live_blocks), &all->peak_live_blocks}
-                      : (counter){of->live_blocks, &of->peak_live_blocks};
+    if (part != MEND_USAGE_ALL) {
+        return counter_of_zone(heap, number,
+                               part == MEND_USAGE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE);
     }
-    if (number == MEND_USE_BYTES) {
-        return is_all ? (counter){all->live_bytes, &all->peak_live_bytes}
-                      : (counter){of->live_bytes, &of->peak_live_bytes};
-    }
-    assert(number == MEND_USE_REQUESTED);
-    return is_all ? (counter){MEND_HEAP_SUM(heap, requested_bytes), &all->peak_requested_bytes}
-                  : (counter){of->requested_bytes, &of->peak_requested_bytes};
+    return number == MEND_USE_BLOCKS
+               ? (counter){MEND_HEAP_SUM(heap, live_blocks), &all->peak_live_blocks}
+           : number == MEND_USE_BYTES
+               ? (counter){all->live_bytes, &all->peak_live_bytes}
+               : (counter){MEND_HEAP_SUM(heap, requested_bytes), &all->peak_requested_bytes};
 }
 
 /* The reserved memory, of a row without a counter. */
@@ -73,7 +76,7 @@ static uint64_t away_bytes(const mend_heap *heap, int part, bool with_pages)
 /* The addend of a row, which may be negative. Pages of ranges, and blocks that are passed through,
  * are in the counter of all, and belong to the large part. Sleeping memory is known in rounded
  * sizes. */
-static uint64_t beside(const mend_heap *heap, int row, int part)
+static uint64_t beside(mend_heap *heap, int row, int part)
 {
     const mend_usage_state *usage = &heap->usage;
     const int number = counter_of[row];
@@ -82,10 +85,7 @@ static uint64_t beside(const mend_heap *heap, int row, int part)
         return sum;
     }
     if (part == MEND_USAGE_LARGE) {
-        const mend_zone_counters *passed = &heap->zones[MEND_ZONE_PASSED].counters;
-        sum += number == MEND_USE_BLOCKS  ? passed->live_blocks
-               : number == MEND_USE_BYTES ? passed->live_bytes
-                                          : passed->requested_bytes;
+        sum += counter_of_zone(heap, number, MEND_ZONE_PASSED).now;
         sum += number == MEND_USE_BYTES ? heap->zones[MEND_ZONE_RANGE].counters.live_bytes : 0;
     }
     sum -= number != MEND_USE_BLOCKS ? away_bytes(heap, part, number == MEND_USE_BYTES) : 0;

@@ -23,10 +23,8 @@ static int compare_chunks(const void *first, const void *second)
 {
     const mend_chunk *a = *(mend_chunk *const *)first;
     const mend_chunk *b = *(mend_chunk *const *)second;
-    if (a->size_bytes != b->size_bytes) {
-        return a->size_bytes < b->size_bytes ? -1 : 1;
-    }
-    return (a->memory.number > b->memory.number) - (a->memory.number < b->memory.number);
+    return a->size_bytes != b->size_bytes ? mend_compare_u64(a->size_bytes, b->size_bytes)
+                                          : mend_compare_u64(a->memory.number, b->memory.number);
 }
 
 /* Sorts a copy of the picks, in the second half of the list, when it is called first. */
@@ -63,12 +61,6 @@ uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes)
 
 /* ---- picks ----------------------------------------------------------------------------------- */
 
-static bool is_ready(mend_heap *heap, mend_chunk *chunk, const mend_request *request)
-{
-    return !mend_streams_are_several(&heap->streams) ||
-           mend_layout_chunk_is_ready(heap, chunk, request->stream, request->behind_wait);
-}
-
 /* One allocation: the picks in order, and space for a sorted copy. */
 void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
 {
@@ -95,13 +87,14 @@ void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
 bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                    mend_chunk *chunk)
 {
-    return !mend_plan_is_in_base(plan, chunk) && is_ready(heap, chunk, request);
+    return !mend_plan_is_in_base(plan, chunk) &&
+           mend_layout_chunk_is_ready(heap, chunk, request->stream, request->behind_wait);
 }
 
 static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *plan,
                      mend_chunk *chunk)
 {
-    bool picks = mend_pick_may(heap, request, plan, chunk);
+    const bool picks = mend_pick_may(heap, request, plan, chunk);
     if (picks) {
         mend_pick_add(plan, chunk);
     }
@@ -199,7 +192,8 @@ uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_pla
     }
     mend_chunk *cover =
         need_bytes > 0 ? mend_chunk_empty_at_least(&heap->chunks, need_bytes, 0) : NULL;
-    while (cover != NULL && (!is_ready(heap, cover, request) || mend_plan_uses(plan, cover))) {
+    while (cover != NULL &&
+           (!mend_pick_may(heap, request, plan, cover) || mend_plan_uses(plan, cover))) {
         cover = mend_chunk_empty_next(cover);
     }
     if (cover == NULL ||
