@@ -47,10 +47,6 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 
-/* Functions that the fast calls (alloc/fast.h) share with the full ones. Guarded by the heap's
- * `state` lock.
- */
-
 /* The streams that a use of a block counts for. `first` is the stream, inside a graph pool or
  * outside all. If a capture records the use, `second` is the stream outside all graph pools,
  * because its earlier work may still use the block. */
@@ -68,33 +64,31 @@ mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t graph_pool, mend_span **span, mend_block_users *users);
 
-/* Makes memory that was taken for a request a block. Needs a node of waits and an entry in the
- * pointer map. */
+/* Makes memory taken for a request a block. Needs a node of waits and an entry in the pointer map.
+ */
 void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span);
 
 /* Frees a block. No fence is recorded. The caller reserved nodes (mend_layout_reserve). */
 void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users);
 
-/* Turns the declared users of a live span into stamps of now, and adds a stamp of the freeing
- * stream. The caller reserved nodes. */
+/* Stamps a live span for its declared users and the freeing stream. The caller reserved nodes. */
 void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on);
 
 /* Adds a user to a live span. It is stamped when the span is freed. Idempotent.
  * MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user);
 
-/* For a free whose users could not be found: the result, or MEND_OK where it must not fail. *users
- * then makes the memory wait for all work of the context. */
+/* For a free whose users could not be found: the result, or MEND_OK where it must not fail. */
 mend_result mend_block_go_without_users(const mend_heap *heap, mend_result result,
                                         mend_block_users *users);
 
-/* Records useful fences for frees: of the stream (or UNKNOWN), and of streams that may be destroyed
- * unseen and used memory that was freed since frees.of_users was so. Calls the driver, and releases
- * `state` in between. If the driver refuses, the frees still succeed. */
+/* Records useful fences: of the stream (or UNKNOWN), and of streams that may be destroyed unseen
+ * and used memory freed since frees.of_users was so. Releases `state` in between. */
 void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_users_before);
 
-/* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still
- * live. */
+/* Frees a block whose users were found. The second one: that the cache cannot keep.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
+mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users);
 
 /* Whether other streams are likely to request memory that one stream frees. */
@@ -106,29 +100,20 @@ static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 /* Records a fence if enough bytes were freed on the stream. Calls the driver. */
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
 
-/* Events of requests, for listeners. The block is live, and counted. */
+/* Events, for listeners. A block is live, and counted. It was freed in the order of a stream, or
+ * MEND_NO_STREAM. A request ran out of memory, which is counted: the failure is just noted. */
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service);
-
-/* The block was freed in the order of a stream, or MEND_NO_STREAM. Its span describes it. */
 void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream);
-
-/* A request for so many bytes ran out of memory: counts it, and adds an event. The failure is just
- * noted. */
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream);
-
-/* Frees a block whose users were found: calls no driver that can refuse the free.
- * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
-mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);
 
 /* ---- pass.c ---------------------------------------------------------------------------------- */
 
-/* Serves the request by an allocation of the driver's own, as memory for a block. The caller holds
- * `state`, which is released in between. After a success it holds `grow`, too, and the pointer map
- * has an entry to spare. Errors as mend_alloc. */
+/* Serves the request by an allocation of the driver's own. Releases `state` in between. After a
+ * success the caller holds `grow`, too, and the pointer map has an entry to spare. */
 mend_result mend_pass_alloc(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* Releases a block to the driver, which no other thread frees meanwhile. The caller holds both
- * locks. `state` is released in between. Errors as mend_free: the driver still has it. */
+/* Releases a block to the driver, which no other thread frees meanwhile. Under both locks, but
+ * `state` is released in between. Errors as mend_free: the driver still has it. */
 mend_result mend_pass_give_back(mend_heap *heap, const mend_span *span, mend_order order);
 
 /* MEND_OK, or MEND_ERROR_NOT_SUPPORTED: `call` would have a graph use such a block. */
@@ -136,11 +121,7 @@ mend_result mend_pass_check_order(mend_order order, const char *call);
 
 /* ---- users.c --------------------------------------------------------------------------------- */
 
-/* Users of blocks: streams, found by their handles, and the graph pool of a request. Guarded by the
- * heap's `state` lock. */
-
-/* The stream of a handle, if the handle identifies it and no graph pool can take it. Otherwise
- * MEND_STREAM_UNKNOWN. */
+/* The stream of a handle, if that identifies it and no graph pool can take it. Or UNKNOWN. */
 static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream handle)
 {
     mend_streams *streams = &heap->streams;
@@ -151,30 +132,18 @@ static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream hand
 }
 
 /* Finds or registers a stream. Calls the driver if necessary. Errors of mend_streams_find. */
-mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
-                                    uint32_t *index);
-static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream,
-                                                 uint32_t graph_pool, uint32_t *index)
-{
-    if (mend_streams_handle_suffices(&heap->streams, stream)) {
-        *index = mend_streams_lookup(&heap->streams, stream, graph_pool);
-        if (*index != MEND_STREAM_UNKNOWN) {
-            return MEND_OK;
-        }
-    }
-    return mend_users_learn_stream(heap, stream, graph_pool, index);
-}
+mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
+                                   uint32_t *index);
 
 /* Records a fence for frees on a stream that the current call names, inside an open driver scope.
- * If the driver refuses, the fence is recorded when it is needed, or when a call names the stream
- * again. Without either, a wait for the context covers it. */
+ * If the driver refuses, a later call records it, or a wait for the context covers the frees. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
 
 /* As mend_unregister_stream. The caller holds both locks. */
 mend_result mend_users_unregister_stream(mend_heap *heap, mend_stream stream);
 
-/* Registers the stream of a request and finds its graph pool. A request without a stream gets only
- * idle memory, and belongs to no graph pool. Errors of mend_streams_find. */
+/* Registers the stream of a request and finds its graph pool. A request without a stream has none,
+ * and gets only idle memory. Errors of mend_streams_find. */
 mend_result mend_requester_find(mend_heap *heap, mend_request *request);
 
 /* The stream that this finds without the driver, as it does for almost all, or UNKNOWN. */
@@ -230,29 +199,14 @@ void mend_graph_pool_set_begun(mend_heap *heap, mend_graph_pool *graph_pool, men
 /* Removes the graph pool from the list. Its memory was released, or is released with the heap. */
 void mend_graph_pool_drop(mend_heap *heap, mend_graph_pool *graph_pool);
 
-/* The stream is used again: all begun graph pools of the stream watch it, even if an earlier stream
- * with this handle was forgotten. */
+/* All begun graph pools of the stream watch it, even if an earlier one of its handle ended. */
 void mend_graph_pool_watch_again(mend_heap *heap, mend_stream stream);
 
 /* Releases the graph pools whose graphs have ended. Does not call the driver. */
-void mend_capture_graph_pools_collect_all(mend_heap *heap);
-static inline void mend_capture_graph_pools_collect(mend_heap *heap)
-{
-    if (heap->graph_pools.capture_count > 0) {
-        mend_capture_graph_pools_collect_all(heap);
-    }
-}
+void mend_capture_graph_pools_collect(mend_heap *heap);
 
 /* Frees all graph pools, of a heap that has ended. Ends of graphs are then ignored. */
 void mend_graph_pools_free(mend_heap *heap);
-
-/* ---- the fallback chain ---------------------------------------------------------------------- */
-
-/*
- * The steps that a request tries, from the cheapest to the most expensive, until it is placed. All
- * steps are in fallback.c, in order. The heap does not know pools: it has *helpers*, which can give
- * memory back besides the heap itself.
- */
 
 /* Ends a sequence of tries with the first that came to anything. */
 #define MEND_TRY_NEXT(step)                                                                        \
@@ -271,14 +225,13 @@ void mend_graph_pools_free(mend_heap *heap);
 mend_result mend_fallback_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
                                uint64_t *released_bytes);
 
-/* For another pool of the device: releases about so much idle memory, and with `waits` also memory
- * that waits for work. While `is_captured`, a pool of the device knows of a capture: records no
- * event of the context. True if it released any. */
+/* For another pool of the device: releases about so much idle memory, with `waits` also memory that
+ * waits for work. `is_captured`: records no event of the context. True if it released any. */
 bool mend_fallback_give_back(mend_heap *heap, uint64_t bytes, bool waits, bool is_captured);
 
 /* Releases chunks unused for `unused_ns` (0: none), then idle ones until others got `wants_bytes`
- * and the pool is below its soft limit. `keep_bytes` stay. Waits for nothing. The caller holds both
- * locks. Errors as mend_trim. *released_bytes is right even then. */
+ * and the pool is below its soft limit. `keep_bytes` stay. Waits for nothing. *released_bytes is
+ * right even after an error. */
 mend_result mend_fallback_collect(mend_heap *heap, uint64_t unused_ns, uint64_t wants_bytes,
                                   uint64_t keep_bytes, uint64_t *released_bytes);
 
@@ -306,8 +259,8 @@ typedef struct mend_seek {
 /* Attempts until the call succeeds. `is_helped`: others may release some before CPU stalls. */
 mend_outcome mend_seek_room(mend_seek *seek, bool is_helped);
 
-/* Functions of the pool for the fallback chain (mend_heap_config.helpers). Each function is called
- * with `state` held and the grow lock free, and releases `state` in between. */
+/* The heap does not know pools: these functions of the pool (mend_heap_config.helpers) can give
+ * memory back besides. Each is called with `state` alone, and releases it in between. */
 typedef struct mend_helpers {
     /* Whether there are callbacks that may be called in this thread. */
     bool (*has_callbacks)(mend_heap *heap);
@@ -323,24 +276,20 @@ typedef struct mend_helpers {
 /* Places the request, or commits the pages of a range. Then *span is NULL. The caller holds
  * `state`, which is released if no free mapped memory fits. Afterwards the pointer map has an entry
  * to spare for the block. Fills in the stream and the graph pool of the request. On failure no page
- * is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report),
- * MEND_ERROR_OUT_OF_ADDRESS_SPACE, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM,
- * MEND_ERROR_CAPTURING, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+ * is committed that was not. Errors as mend_alloc. */
 mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span **span);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 
-/*
- * The caller holds `state`. If the driver may be called, the caller holds both locks, a driver
- * scope is open, and `state` is released in between.
- */
+/* The caller holds `state`. Where the driver may be called, also `grow`, a driver scope is open,
+ * and `state` is released in between. */
 
 /* Best fit among the free runs that the stream may use now. No driver call unless behind_wait.
  * PLACED, NOTHING, FAILED. With behind_wait also AGAIN. */
 mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* Tries all ways, the cheapest first. Memory of other streams only as far as the request allows.
- * NOTHING: heap->shortage has the missing bytes. Calls the driver. */
+/* Tries all ways, the cheapest first. NOTHING: heap->shortage has the missing bytes. Calls the
+ * driver. */
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* If no other plan serves it, the block begins beside memory that the stream may not use. One try,
@@ -361,28 +310,23 @@ uint64_t mend_report_graph_pool_bytes(const mend_heap *heap);
 /* Whether the request would be above the limit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
 
-/* Reasons why a request cannot use memory (MEND_BLOCKED_...): a wait would end it, or its chunk is
- * pinned, and cannot move. */
+/* Why a request cannot use memory: a wait would end that, or its chunk is pinned. */
 enum {
     MEND_BLOCKED_BY_WORK = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT,
     MEND_BLOCKED_BY_PINS = MEND_BLOCKED_BY_ANY + 1
 };
 
-/* Whether a request that ran out of memory would succeed without these reasons, with memory as for
- * this stream. */
+/* Whether a request that ran out would succeed without these reasons, as one of this stream. */
 bool mend_report_would_fit(const mend_heap *heap, const mend_request *request, uint32_t stream,
                            unsigned holds);
 
-/* Notes the report as the failure, from heap->shortage and the heap. `is_captured`: a capture in
- * progress forbids waits. The caller holds both locks. No driver call. O(runs + chunks).
- * MEND_ERROR_OUT_OF_MEMORY. */
+/* Notes the report as the failure, MEND_ERROR_OUT_OF_MEMORY. `is_captured`: a capture in progress
+ * forbids waits. The caller holds both locks. No driver call. O(runs + chunks). */
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
                                       bool is_captured);
 
-/* Fills all fields except struct_size, as an allocation on the stream would find the heap. The
- * caller holds both locks. Calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
- * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST: *room is untouched. */
+/* As mend_get_available: fills all fields except struct_size. The caller holds both locks. Calls
+ * the driver. */
 mend_result mend_fallback_get_available(mend_heap *heap, mend_order order,
                                         mend_available *available);
 
@@ -410,8 +354,8 @@ bool mend_fallback_awaits_much(const mend_heap *heap, const mend_request *reques
 /* Whether the host makes that wait: the request has no stream that can wait on the device. */
 bool mend_fallback_waits_on_host(const mend_heap *heap, const mend_request *request);
 
-/* Makes the request's stream wait for others, on the device, for fences up to this order, and tries
- * memory that they freed. NOTHING if it must not wait. Calls the driver. */
+/* Makes the request's stream wait on the device, for fences of others up to this order, and tries
+ * memory that they freed. NOTHING if it must not wait. */
 mend_outcome mend_fallback_behind_device_waits(mend_heap *heap, const mend_request *request,
                                                uint64_t order, mend_place_try *try_place,
                                                mend_span **span);
@@ -422,8 +366,7 @@ mend_outcome mend_fallback_place_before_growth(mend_heap *heap, const mend_reque
                                                mend_span **span);
 
 /* Where much freed memory waits: places it in existing memory, behind waits on the device. If the
- * host must wait instead, it waits, unless a capture forbids it or the request cannot be served,
- * and nothing is placed yet. */
+ * host must wait instead, it does, unless a capture forbids that, and nothing is placed yet. */
 mend_outcome mend_fallback_place_without_growth(mend_heap *heap, const mend_request *request,
                                                 mend_span **span);
 

@@ -218,7 +218,6 @@ static bool is_in_run(const mend_span *span)
     return span != NULL && !span->live && span->run != NULL;
 }
 
-/* Joins it with its free neighbors, to one run. */
 void mend_layout_end_claim(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -382,8 +381,7 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
     return span;
 }
 
-/* The chunk becomes one free span, which continues the segments that touch it on either side. Then
- * it joins the runs there. */
+/* The chunk continues the segments that touch it on either side. Then it joins the runs there. */
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uint64_t address,
                         mend_waits *waits)
 {

@@ -27,9 +27,8 @@ static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
     return of->counters.live_bytes + of->free_bytes - away_bytes;
 }
 
-/* Free bytes of a zone that are reserved: its free bytes without chunks that sleep or are on the
- * host, which are claimed. A chunk that kept its memory because the driver refused counts as
- * free. */
+/* Free bytes of a zone that are reserved: without chunks that sleep, which are claimed. A chunk
+ * that kept its memory because the driver refused counts as free. */
 static inline uint64_t mend_heap_free_in(const mend_heap *heap, int zone)
 {
     const mend_chunks *chunks = &heap->chunks;
@@ -45,7 +44,7 @@ static inline uint64_t mend_heap_frees(const mend_heap *heap)
 
 /* ---- locate.c -------------------------------------------------------------------------------- */
 
-/* The run is in no index of sizes, or in this one. Its size does not change while it is. */
+/* The size of a run does not change while it is in the index. */
 void mend_sizes_insert(mend_sizes *sizes, mend_run *run);
 void mend_sizes_remove(mend_sizes *sizes, mend_run *run);
 
@@ -54,10 +53,8 @@ mend_run *mend_sizes_at_least(const mend_sizes *sizes, uint64_t size_bytes);
 mend_run *mend_sizes_next(const mend_sizes *sizes, const mend_run *run);
 mend_run *mend_sizes_last(const mend_sizes *sizes);
 
-/* Whether the run is in the index at its place. */
+/* Whether the run is at its place, and whether order, classes, bits and count are right. O(n). */
 bool mend_sizes_has(const mend_sizes *sizes, const mend_run *run);
-
-/* Whether order, classes, bits and count are right. O(n). */
 bool mend_sizes_are_valid(const mend_sizes *sizes);
 
 static inline uint64_t mend_span_end(const mend_span *span)
@@ -65,8 +62,7 @@ static inline uint64_t mend_span_end(const mend_span *span)
     return span->address + span->size_bytes;
 }
 
-/* The tag that a block or a page counts for in all output: its own, or else its sleep tag.
- */
+/* The tag that a block or a page counts for in all output: its own, or else its sleep tag. */
 static inline uint64_t mend_span_shown_tag(const mend_span *span)
 {
     return span->tag != 0 ? span->tag : span->sleep_tag;
@@ -89,33 +85,30 @@ static inline mend_span *mend_span_walk(mend_span *span, uint64_t address)
     return span;
 }
 
-/* Runs with unmapped addresses behind them: the largest one below a size, and the next smaller
- * one. */
+/* Runs with unmapped addresses behind them: the largest below a size, and the next smaller one. */
 mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes);
 mend_run *mend_layout_growing_smaller(const mend_run *run);
 
-/* The run that contains the address, or NULL. And the same or, if there is none, the next run
- * behind the address. */
+/* The run that contains the address, or NULL. And that run, or else the next one behind it. */
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
 mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
 
 /* The last span of the first segment that ends at or behind the address, or NULL. */
 mend_span *mend_layout_segment_end(const mend_zone *zone, uint64_t address);
 
-/* Visits the mapped chunks from the one that contains an address on, up to an end. */
+/* Visits the mapped chunks from the one that contains an address up to an end. */
 #define MEND_CHUNKS_EACH(type, chunk, heap, from, end)                                             \
     for (type *chunk = mend_chunk_at(&(heap)->chunks, from);                                       \
          chunk != NULL && chunk->address < (end); chunk = mend_chunk_next(chunk))
 
-/* The live block that contains the address. NULL if the address is free or not mapped. The number
- * of steps depends on the spans of one chunk, not on the blocks of the pool (layout/locate.c). */
+/* The live block that contains the address, or NULL. The number of steps depends on the spans of
+ * one chunk, not on the blocks of the pool (layout/locate.c). */
 mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
 
 /* Whether the address lies in memory of the pool, live or free. */
 bool mend_heap_holds(const mend_heap *heap, uint64_t address);
 
-/* The span that contains the address, live or free. NULL if the address is not mapped. As many
- * steps as above, and more inside a run: one for each of its spans. */
+/* The span that contains the address, live or free, or NULL. Inside a run a step for each span. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
 /* Visits the spans that overlap a chunk that has an address, or a cluster. */
@@ -137,10 +130,9 @@ static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
     return heap->chunks.frozen_count > 0 ? mend_layout_find_frozen(heap, span) : NULL;
 }
 
-/* Whether a chunk below the span is unmapped or inaccessible after a failed transaction. */
+/* Whether a chunk below the span is unmapped or inaccessible after a failed transaction, whether
+ * one sleeps, and how many chunks there are below it. */
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
-
-/* Whether a chunk below the span sleeps, and how many chunks there are below it. */
 bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span);
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
@@ -166,18 +158,17 @@ void mend_layout_init(mend_heap *heap);
 void mend_layout_clear(mend_heap *heap);
 
 /* Makes [address, address + size) of a run live. The caller fills in the fields of a block. The
- * span keeps the waits of its memory: if another stream frees it, that free adds to them. Empty
- * chunks below it are for `home` from then on. */
+ * span keeps the waits of its memory, for a free by another stream. Empty chunks below it are for
+ * `home` from then on. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                             uint64_t home);
 
-/* Makes a live span free. Its waits say when it is idle. It may be joined with its neighbors. The
- * parts in frozen chunks become claimed. Those outside join the runs there. Besides the nodes for
- * one change, the caller reserved those for a chunk for each one below a block that sleeps. */
+/* Makes a live span free. Its waits say when it is idle. The parts in frozen chunks become claimed.
+ * Those outside join the runs there. The caller reserved mend_layout_nodes_to_free. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
 /* Takes [address, address + size) of a run out of all indices, so that no other thread finds it. It
- * stays free memory, idle after the span's waits. mend_layout_end_claim puts it back. */
+ * stays free memory. mend_layout_end_claim joins it with its free neighbors, to one run. */
 mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,
                                   uint64_t size_bytes);
 void mend_layout_end_claim(mend_heap *heap, mend_span *span);
@@ -189,16 +180,15 @@ mend_span *mend_layout_split_left(mend_heap *heap, mend_span *span, uint64_t at)
  * another segment. */
 void mend_layout_cut(mend_heap *heap, mend_span *span);
 
-/* Adds a chunk mapped at `address` to the layout, as free memory, idle after `waits` (the layout
- * takes over the nodes of `waits`). */
+/* Adds a chunk mapped at `address`, as free memory, idle after `waits`, whose nodes it takes. */
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address,
                         mend_waits *waits);
 
 /* Removes an empty, mapped chunk from the layout. Adds the waits of its memory to *waits. */
 void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
 
-/* Joins neighboring spans of a run whose waits are equal or have passed. Looks at so many, from
- * its start on, or back from its end. */
+/* Joins neighboring spans of a run whose waits are equal or have passed, of so many from its start
+ * on, or back from its end. */
 void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans);
 
 /* The chunk at an address of a span: one of the first few of the span, or by search. */
@@ -230,8 +220,7 @@ static inline bool mend_span_is_in_one_chunk(const mend_span *span)
     return mend_span_end(span) - span->chunk->address <= span->chunk->size_bytes;
 }
 
-/* Makes a free span that is in no run live, and the reverse: for its zone, and for each chunk below
- * it. */
+/* Makes a free span that is in no run live, and the reverse: for its zone, and each chunk below. */
 static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_span *span,
                                         bool live)
 {
@@ -256,16 +245,14 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     mend_chunk_change_live(&heap->chunks, chunk, live, left_bytes);
 }
 
-/* Memory of the driver's own becomes a live span, whose node was promised, alone in its segment,
- * and ends. The caller fills in the fields of a block, or has taken it out of all that knows
- * blocks. */
+/* Memory of the driver's own becomes a live span, alone in its segment, and ends. The caller fills
+ * in the fields of a block, or has taken it out of all that knows blocks. */
 mend_span *mend_layout_add_passed(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 void mend_layout_drop_passed(mend_heap *heap, mend_span *span);
 
-/* Sets the thread's marks for its blocks. */
+/* Sets the thread's marks for its blocks. And tells MEND_TOLD_MARKED or _UNMARKED: the result is
+ * the scope that the span counts for, its own or one around. */
 void mend_layout_mark(mend_heap *heap, mend_span *span);
-
-/* Tells MEND_TOLD_MARKED or _UNMARKED. The scope that it counts for: its own, or one around. */
 uint16_t mend_layout_tell_scope(mend_heap *heap, const mend_span *span, int kind);
 
 /* Counts a block or a page that has become live, and sets the call's data in its span. And counts a
@@ -358,8 +345,7 @@ static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
 mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_span *span,
                                               size_t chunk_count);
 
-/* The same, for a caller that lets others change the heap before it uses the nodes: they stay
- * promised to it until mend_layout_end_promise. */
+/* The same, and the nodes stay promised while others change the heap, until the promise ends. */
 static inline bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
 {
     return mend_layout_reserve_these(heap, promise) &&
@@ -396,8 +382,8 @@ static inline bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t
            mend_layout_find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
 }
 
-/* The same for an empty chunk. An unmapped one is ready. Remembers a stamp that holds it, so that
- * no search looks into the run again before that has passed. */
+/* The same for an empty chunk. An unmapped one is ready. Remembers a stamp that holds it: until
+ * that has passed no search looks into the run again. */
 bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
                                 uint64_t behind_wait);
 
@@ -407,8 +393,8 @@ mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t addr
                                    uint64_t size_bytes, uint32_t stream);
 
 /* The most nodes of waits that it takes to cut a stretch out of its run and to put it elsewhere, if
- * nothing changes before. None in the usual case, where each span has one stamp. A large change
- * counts them, because mend_layout_nodes_for has one for each chunk and stream. */
+ * nothing changes before. A large change counts them: mend_layout_nodes_for has one for each chunk
+ * and stream. */
 size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, uint64_t end);
 
 /*
@@ -419,10 +405,11 @@ size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, ui
  * until the next flush: a steady state makes no promises.
  */
 
-/* Puts all cached spans of a zone back into runs. The second one only spans that will begin a run
- * of `size_bytes` or more. */
+/* Puts cached spans back into runs, where they may be joined with others: all of a zone, those that
+ * will begin a run of `size_bytes` or more, and one. */
 void mend_cache_flush(mend_heap *heap, int zone);
 void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes);
+void mend_cache_put_back(mend_heap *heap, mend_span *span);
 
 /* While the cache is closed it is empty. Closings nest. `keeps_empty_chunks`: until the next
  * closing, the cache returns no span that would break an empty chunk. */
@@ -431,9 +418,6 @@ void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks);
 
 /* Bytes of all cached spans. Part of the zones' free_bytes. */
 uint64_t mend_cache_bytes(const mend_heap *heap);
-
-/* Puts a cached span back into runs, where it may be joined with another. */
-void mend_cache_put_back(mend_heap *heap, mend_span *span);
 
 /* Promises the node of a run for one more span, and flushes a full cache first. The caller has used
  * all earlier promises. False if the cache is closed, or malloc fails. */
@@ -463,8 +447,7 @@ static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
     span->cached = false;
 }
 
-/* The size of the run that a cached span will begin: with that on its right. A live span is in
- * none. */
+/* The size of the run that a cached span will begin, with the one on its right. */
 static inline uint64_t mend_cache_run_bytes(const mend_span *span)
 {
     const mend_run *behind = span->next != NULL ? span->next->run : NULL;
@@ -482,7 +465,7 @@ void mend_layout_note_peaks(mend_heap *heap, bool resets);
 /* The peak of a counter (MEND_USE_...), whatever is beside it. */
 uint64_t mend_usage_counter_peak(const mend_heap *heap, int number, int part);
 
-/* Sets the use outside of the pool, and reads all rows. */
+/* Sets the use outside of the pool. And reads all rows. */
 void mend_usage_set_outside(mend_heap *heap, const mend_usage *outside);
 void mend_usage_fill(mend_heap *heap, mend_usage *to);
 
@@ -495,8 +478,8 @@ static inline bool mend_span_is_pending(const mend_span *span)
     return span->pending.next != NULL;
 }
 
-/* Finds spans that no stream uses any more, as far as is known: one, which is pending if true is
- * returned, and all. */
+/* Ends what no stream uses any more, as far as is known: of one span (true: it is pending), of all.
+ */
 bool mend_usage_look(mend_heap *heap, mend_span *span);
 void mend_usage_settle(mend_heap *heap);
 

@@ -353,7 +353,6 @@ typedef struct mend_retiring {
 typedef struct mend_budget {
     mend_usage_peaks peaks;
     mend_headroom headroom;
-    uint64_t plans;     /* ever looked for, which make a miss expensive */
     uint32_t emptyings; /* trims in a row that gave much back, as in each step of a program */
     uint64_t emptied_at_bytes; /* total of allocated bytes at the last one */
 } mend_budget;

@@ -179,8 +179,11 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
     return need_bytes;
 }
 
-uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                          uint64_t need_bytes)
+/* Adds chunks for `need_bytes` that the request's stream may use, outside of the plan's base: the
+ * largest ones not above the need first, then the smallest one that covers the rest. Called once
+ * for a plan. Returns the bytes still missing. */
+static uint64_t pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                            uint64_t need_bytes)
 {
     assert(need_bytes > 0);
     mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
@@ -274,8 +277,7 @@ static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_ru
     if (!rules.exact && !mend_plan_may_have(heap, request, rules, need_bytes)) {
         return false;
     }
-    uint64_t missing =
-        rules.may_move ? mend_pick_chunks(heap, request, plan, need_bytes) : need_bytes;
+    uint64_t missing = rules.may_move ? pick_chunks(heap, request, plan, need_bytes) : need_bytes;
     bool is_filled = missing == 0 || plan_creation(heap, request, rules, missing, plan);
     return is_filled && !plan->lacks_host_memory;
 }
@@ -353,7 +355,6 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
                     mend_plan *plan)
 {
     *plan = (mend_plan){0};
-    heap->budget.plans++;
     /* Small blocks begin in chunks of their own. */
     assert(!rules.may_extend || request->zone == MEND_ZONE_LARGE);
     int tries = SEARCH_TRIES; /* the largest run usually needs the least memory */
@@ -524,6 +525,6 @@ bool mend_bridge_plan(mend_heap *heap, const mend_request *request, const mend_b
         return false;
     }
     const uint64_t need_bytes = mend_min_u64(room_bytes, bridge->end - at);
-    return mend_pick_chunks(heap, request, plan, need_bytes) == 0 &&
-           plan->picked_bytes <= room_bytes && !plan->lacks_host_memory;
+    return pick_chunks(heap, request, plan, need_bytes) == 0 && plan->picked_bytes <= room_bytes &&
+           !plan->lacks_host_memory;
 }

@@ -6,15 +6,13 @@
 #include "layout/layout.h"
 #include "layout/state.h"
 
+/* All is guarded by the heap's `state` lock. */
+
 /* ---- budget.c -------------------------------------------------------------------------------- */
 
-/*
- * *Used* bytes are in partly used chunks: live bytes, and free ones trapped beside them. Programs
+/* *Used* bytes are in partly used chunks: live bytes, and free ones trapped beside them. Programs
  * repeat their steps, so the largest value of a window counts. It ends after a number of allocated
- * bytes.
- *
- * Guarded by the heap's `state` lock.
- */
+ * bytes. */
 
 /* Whether pressure is high: chunks of exactly the needed size. While it is low, most of the limit
  * is not reserved: large chunks, few calls. */
@@ -27,13 +25,11 @@ void mend_budget_note_use(mend_heap *heap);
 /* The part of the limit that is not reserved: of the soft one, while the request keeps to it. */
 uint64_t mend_budget_room_bytes(const mend_heap *heap, const mend_request *request);
 
-/* How much must be released before `create_bytes` can be created. The caller knows that memory is
- * missing. More than create_bytes if more is reserved than the limit allows now. */
+/* How much must be released before `create_bytes` can be created, which there is no room for. */
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, const mend_request *request,
                                    uint64_t create_bytes);
 
-/* Whether it needs chunks of a size of its own: pages, or one chunk. Other chunks of the pool may
- * have to be released before the limit and the device let it create these. */
+/* Whether it needs chunks of a size of its own, for which others may have to be released. */
 static inline bool mend_request_makes_chunks(const mend_request *request)
 {
     return request->pages != NULL || request->in_one_chunk;
@@ -59,32 +55,26 @@ static inline uint64_t mend_budget_hard_limit(const mend_heap *heap)
                                           : limit;
 }
 
-/* Notes that the device has too little memory to create this much. The smallest of a search counts,
- * because the plan that needs least is the closest to success. */
+/* Notes that the device has too little memory to create this much. The smallest of a search counts.
+ * And whether the limit allows to create this much, but the device is known to have less. */
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes);
-
-/* Whether the limit allows to create this much, but the device is known to have less. */
 bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes);
 
 /* How many bytes of an empty chunk a block may leave free if it breaks the chunk. Unlimited until
  * much was trapped while most of the limit was used. Then a part of the block. */
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
 
-/* The usual size of a chunk of a zone, by the current limit. */
+/* The usual size of a chunk of a zone, and of chunks that one large request has for itself. */
 uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
-
-/* The size of chunks that one large request has for itself. */
 uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request);
 
 /* How much may be created for the request if it needs less: for one with a home, a part of its
  * sleep tag's memory, because no other tag uses the rest. A multiple of a page. */
 uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request);
 
-/* Called after a trim by the program. */
+/* Notes a trim by the program. And whether the program empties the pool again and again, far below
+ * the limit: then few calls count more than the last bytes. */
 void mend_budget_note_emptying(mend_heap *heap);
-
-/* Whether the program empties the pool again and again, far below the limit: then few calls count
- * more than the last bytes. */
 bool mend_budget_is_emptied(const mend_heap *heap);
 
 /* Created memory for a large request is rounded up to a multiple of this. */
@@ -95,24 +85,18 @@ enum { MEND_STRATEGY_LEVELS = 5 };
 /* Fills the placement of a new heap, whose limit and device are known. 0 means the default. */
 void mend_strategy_apply(mend_heap *heap, int strategy);
 
-/*
- * A program whose sizes never fit the freed memory would move chunks for ever. More memory ends
+/* A program whose sizes never fit the freed memory would move chunks for ever. More memory ends
  * that. So chunks are created instead of moved: up to twice the peak of live bytes, or a little
  * more than the peak where the program wants the least memory, or has used nearly all of the limit.
- *
- * Guarded by the heap's `grow` lock. The peak is written with `state` held, too.
- */
-
-/* Called when a large request needs memory: updates the peak of live bytes, and ends the window. */
-void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
+ * Guarded by `grow`, too. */
 
 /* Whether this much, for which there is room, may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
 
-/* Called after the driver refused to create it: then it is not asked again in this window. */
+/* A large request needs memory: updates the peak of live bytes, and ends the window. The driver
+ * refused to create memory: it is not asked again in this window. A trim: the old peak is over. */
+void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 void mend_headroom_note_refusal(mend_heap *heap);
-
-/* Called after a trim: the old peak of live bytes no longer counts. */
 void mend_headroom_forget(mend_heap *heap);
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
@@ -164,12 +148,6 @@ bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk);
 /* The size of the next chunk to create if `left_bytes` of create_bytes are left. */
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
 
-/* Adds chunks for `need_bytes` that the request's stream may use, outside of the plan's base: the
- * largest ones not above the need first, then the smallest one that covers the rest. Called once
- * for a plan. Returns the bytes still missing. */
-uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                          uint64_t need_bytes);
-
 /* Whether the plan may use an empty chunk: the request's stream may, and it is not in the base. And
  * adds one. plan->lacks_host_memory says if malloc failed. */
 bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
@@ -185,8 +163,7 @@ typedef struct mend_plan_rules {
 } mend_plan_rules;
 
 /* Finds a plan for the request in its zone. False if these rules allow none, or if malloc fails:
- * then *plan is the one that misses least. The caller ends it with mend_plan_clear in every
- * case. */
+ * then *plan is the one that misses least. The caller always ends it with mend_plan_clear. */
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
 
@@ -198,8 +175,7 @@ bool mend_plan_find_behind(mend_heap *heap, const mend_request *request, mend_pl
 /* The least bytes that a plan for a large request must find behind a run that grows. */
 uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
 
-/* Whether a plan may find so many: all empty chunks, and the rest of the limit, are enough. A plan
- * looks at each empty chunk. This does not. */
+/* Whether all empty chunks, and the rest of the limit, are so many. Looks at no single chunk. */
 bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                         uint64_t need_bytes);
 
@@ -219,12 +195,12 @@ typedef struct mend_bridge {
 } mend_bridge;
 
 /* Finds the place that needs least, for a large request whose plan moves or creates so many bytes.
- * False if none needs less. Joins idle spans. No driver call. */
+ * False if none needs less. Joins idle spans. */
 bool mend_bridge_find(mend_heap *heap, const mend_request *request, uint64_t moved_bytes,
                       mend_bridge *bridge);
 
 /* Plans to move empty chunks from elsewhere into the first gap of the bridge. False: all is mapped,
- * or no chunks fit, or malloc fails. The caller ends it with mend_plan_clear in every case. */
+ * or no chunks fit, or malloc fails. */
 bool mend_bridge_plan(mend_heap *heap, const mend_request *request, const mend_bridge *bridge,
                       mend_plan *plan);
 
@@ -239,8 +215,8 @@ typedef struct mend_fit {
 bool mend_fit_is_ready(mend_heap *heap, const mend_request *request, mend_run *run,
                        uint64_t address, uint64_t end);
 
-/* Searches one zone, among runs not above `largest_bytes` that the request's stream may use.
- * Changes nothing except that it joins idle spans. No driver call. */
+/* Searches one zone, among runs not above `largest_bytes` that the request may use. Joins idle
+ * spans and changes nothing else. */
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
                        uint64_t largest_bytes);
 
@@ -250,14 +226,11 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
 mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int zone,
                                uint64_t largest_bytes);
 
-/* Searches every place of every run. The time is proportional to the number of free spans. For a
- * request that would otherwise wait or fail. Memory held for graphs does not hide the memory beside
- * it. */
+/* Searches every place of every run, in time by the number of free spans: for a request that would
+ * otherwise wait or fail. */
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone);
 
 /* ---- victims.c ------------------------------------------------------------------------------- */
-
-/* Guarded by the heap's `state` lock. */
 
 /* The cost and the gain of a compaction. */
 typedef struct mend_compact_size {

@@ -118,18 +118,12 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->bare_device = !heap->device.virtual_memory && !heap->device.memory_pools;
     stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes;
     stats->mapped_bytes = heap->space.taken_bytes + heap->range_space.taken_bytes;
-    assert(stats->mapped_bytes >= chunks->unmapped_frozen_bytes);
     stats->mapped_bytes -= chunks->unmapped_frozen_bytes;
     stats->retired_bytes = heap->retire.bytes;
-    assert(stats->free_bytes + stats->live_bytes ==
-           stats->reserved_bytes + chunks->asleep_live_bytes);
-    assert(stats->free_partial_bytes <= large_bytes + range_bytes);
-    assert(stats->free_small_bytes <= small_bytes);
 }
 
 static void fill_counts(const mend_heap *heap, mend_stats *stats)
 {
-    assert(heap->graph_pools.count >= heap->graph_pools.capture_count);
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = MEND_HEAP_SUM(heap, live_blocks);
@@ -180,12 +174,6 @@ static void fill_peaks(const mend_heap *heap, mend_stats *stats)
     X(live_bytes, MEND_USE_BYTES);
     X(requested_bytes, MEND_USE_REQUESTED);
 #undef X
-    assert(stats->peak_live_bytes >= stats->live_bytes);
-    assert(stats->peak_live_blocks >= stats->live_blocks);
-    assert(stats->peak_requested_bytes >= stats->requested_bytes);
-    assert(stats->peak_reserved_bytes >= stats->reserved_bytes);
-    assert(stats->peak_chunks >= stats->chunks);
-    assert(stats->peak_mappings >= stats->mappings);
 }
 
 void mend_pool_statistics(mend_pool *pool, mend_stats *stats)

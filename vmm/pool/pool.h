@@ -57,13 +57,11 @@
     X(log_level, log_level, LOG, "each warning once", "lines that go to standard error")
 
 /*
- * Reads "key:value,..." and sets the fields that are 0. The program's values stay. NULL or ""
- * changes nothing. `config` is the library's copy, of full size. On an error it is untouched, even
- * if the wrong item names a field that would have stayed. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an
- * unknown or repeated key, a value that its kind does not allow, an empty item (a comma at the end
- * makes one), white space anywhere. mend_get_last_error names the key, the value and what is
- * allowed. A path that comes from the text ends there with a comma or the text. It is shorter than
- * MEND_CONFIGURATION_PATH.
+ * Reads "key:value,..." and sets the fields that are 0. NULL or "" changes nothing. On an error
+ * `config` is untouched, even if the wrong item names a field that would have stayed:
+ * MEND_ERROR_INVALID_ARGUMENT for an unknown or repeated key, a value that its kind does not allow,
+ * an empty item (a comma at the end makes one), white space anywhere. A path that comes from the
+ * text ends there with a comma or the text. It is shorter than MEND_CONFIGURATION_PATH.
  */
 enum { MEND_CONFIGURATION_PATH = 256 };
 mend_result mend_configuration_read(const char *text, mend_pool_config *config);
@@ -80,8 +78,7 @@ typedef struct mend_observed {
  * commas between them. */
 size_t mend_configuration_read_observe(const char *text, mend_observed *observed);
 
-/* Whether the fields whose kinds are numbers are numbers. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
- * (names the first that is not). */
+/* MEND_ERROR_INVALID_ARGUMENT: a field is beyond the numbers of its kind. */
 mend_result mend_configuration_check(const mend_pool_config *config);
 
 /* ---- pressure -------------------------------------------------------------------------------- */
@@ -138,8 +135,8 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer);
 /* mend_get_block_info of a live block. The caller holds `state`. */
 mend_block_info mend_pool_describe(mend_pool *pool, const mend_span *span);
 
-/* Fills every field except struct_size. No driver call. The caller holds `state`. O(1), but while a
- * driver refuses to map blocks again, and while there are graph pools. */
+/* Fills every field except struct_size. The caller holds `state`. O(1), but while a driver refuses
+ * to map blocks again, and while there are graph pools. */
 void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
 
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
@@ -159,7 +156,7 @@ mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *re
 /* Fails with MEND_ERROR_INVALID_ARGUMENT and this message. */
 mend_result mend_pool_invalid(const char *what);
 
-/* Ends a call so where something is wrong with its arguments. */
+/* Ends a call in that way where something is wrong with its arguments. */
 #define MEND_INVALID_IF(is_wrong, what)                                                            \
     do {                                                                                           \
         if (is_wrong) {                                                                            \
@@ -167,10 +164,9 @@ mend_result mend_pool_invalid(const char *what);
         }                                                                                          \
     } while (0)
 
-/* Whether a struct that the caller gave, which begins as that macro, is one of some version. NULL
- * is. Reads it over `own`, which has the defaults, as many fields as the caller's version has.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT: its size is wrong, or it is to be read and of a newer
- * version. */
+/* MEND_ERROR_INVALID_ARGUMENT: the size of a struct of the caller, which begins as that macro or is
+ * NULL, is wrong, or it is of a newer version and to be read. That is over `own`, which has the
+ * defaults, as many fields as the caller's version has. */
 mend_result mend_pool_check_struct(const void *given, const char *init);
 mend_result mend_pool_read_struct(const void *given, const char *init, void *own, size_t own_bytes);
 
@@ -178,12 +174,11 @@ mend_result mend_pool_read_struct(const void *given, const char *init, void *own
 mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size_t element_bytes,
                                   size_t capacity, const size_t *count, const char *call);
 
-/* MEND_OK, or MEND_ERROR_NOT_SUPPORTED if the pool passes all its requests through to the driver:
- * `what` needs chunks. No lock. */
+/* MEND_ERROR_NOT_SUPPORTED: the pool has no chunks, which `what` needs. No lock. */
 mend_result mend_pool_needs_chunks(const mend_pool *pool, const char *what);
 
-/* Fails for a pool that was destroyed (MEND_ERROR_INVALID_ARGUMENT), or that another process
- * created (MEND_ERROR_FORKED). Takes no lock of the pool. */
+/* MEND_ERROR_INVALID_ARGUMENT: the pool was destroyed. MEND_ERROR_FORKED: another process created
+ * it. No lock. */
 mend_result mend_pool_unusable(const mend_pool *pool);
 static inline mend_result mend_pool_check_process(const mend_pool *pool)
 {
@@ -210,14 +205,10 @@ static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream 
     return is_asked && (!MEND_IS_SPECIAL_STREAM(stream) || stream == MEND_STREAM_PER_THREAD);
 }
 
-/*
- * The capture that records the stream's work, or 0. Checks the process, and asks the driver without
+/* The capture that records the stream's work, or 0. Checks the process, and asks the driver without
  * a lock, so that no other thread waits for the answer. After the driver has shut down there is no
  * capture. MEND_ERROR_FORKED, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
- *
- * Out of line, the rare parts: the thread's own stream, of the pool's context, and a failed query
- * of the driver.
- */
+ * Out of line: the thread's own stream, of the pool's context, and a failed query. */
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture);
 mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer,
                                    uint64_t *capture);
@@ -249,8 +240,8 @@ static inline mend_result mend_pool_take(mend_pool *pool)
     return pool->heap.unlocking.lost == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
 }
 
-/* The same with the lock taken already, but succeeds after the driver has shut down: frees work
- * while a process ends. */
+/* The same, but succeeds after the driver has shut down: frees work while a process ends. The first
+ * one has the lock already. */
 static inline mend_result mend_pool_check_to_free(mend_pool *pool)
 {
     mend_status lost = pool->heap.unlocking.lost;
@@ -264,8 +255,7 @@ static inline mend_result mend_pool_take_to_free(mend_pool *pool)
     return mend_pool_check_to_free(pool);
 }
 
-/* Checks the process, then takes the `state` lock: for a call that calls no driver, whose lock
- * mend_heap_unlock releases. MEND_ERROR_FORKED: no lock is taken. */
+/* Checks the process, then takes the `state` lock: for a call that calls no driver. */
 static inline mend_result mend_pool_look(mend_pool *pool)
 {
     MEND_TRY(mend_pool_check_process(pool));
@@ -273,12 +263,11 @@ static inline mend_result mend_pool_look(mend_pool *pool)
     return MEND_OK;
 }
 
-/* The same of a pool whose context is not lost. mend_pool_enter_all takes both locks.
- * MEND_ERROR_DEVICE_LOST, too. */
+/* The same of a pool whose context is not lost. mend_pool_enter_all takes both locks. */
 static inline mend_result mend_pool_enter(mend_pool *pool)
 {
-    mend_result result = mend_pool_check_process(pool);
-    return result == MEND_OK ? mend_pool_take(pool) : result;
+    MEND_TRY(mend_pool_check_process(pool));
+    return mend_pool_take(pool);
 }
 mend_result mend_pool_enter_all(mend_pool *pool);
 
@@ -299,13 +288,13 @@ static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
     mend_publish(result);
     return result;
 }
-mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
 
-/* As mend_pool_leave, of a call with a pointer: if it is not memory of this pool, the failure names
- * the pool that has it. */
+/* The same of a call with a pointer: if another pool has that memory, the failure names the pool.
+ */
 mend_result mend_pool_leave_of(mend_pool *pool, const void *pointer, mend_result result);
 
-/* The same, and after a success fills the struct that the caller gave, NULL for none. */
+/* The same of both locks. And after a success fills the struct that the caller gave, or NULL. */
+mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
 mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,
                                      const void *all, size_t all_bytes);
 
