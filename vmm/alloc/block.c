@@ -1,7 +1,4 @@
-/*
- * Blocks: allocation, free, the streams that use a block, and the errors for pointers that are not
- * blocks.
- */
+/* Blocks: allocation, free, the streams that use one, and the errors for other pointers. */
 #include "alloc/fast.h"
 
 #include "plan/constants.h"
@@ -163,9 +160,8 @@ __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *he
 
 mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span **span)
 {
-    mend_span *found = mend_heap_block_at(heap, address);
-    *span = found != NULL ? found : *span;
-    return found != NULL ? MEND_OK : explain_pointer(heap, address);
+    *span = mend_heap_block_at(heap, address);
+    return *span != NULL ? MEND_OK : explain_pointer(heap, address);
 }
 
 mend_span *mend_heap_find(const mend_heap *heap, uint64_t address)

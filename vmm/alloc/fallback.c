@@ -200,9 +200,8 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
 }
 
 /* Takes the grow lock. While this thread waits for it, a stream may be unregistered, a graph pool
- * destroyed, or memory freed: then it looks in mapped memory once more. NOTHING: the next steps are
- * tried. Any other outcome is the request's. The caller ends with end_turn, whatever the
- * outcome. */
+ * destroyed, or memory freed: then it looks in mapped memory once more. The caller always ends with
+ * end_turn. */
 static mend_outcome take_turn(chain *c)
 {
     mend_heap *heap = c->seek.heap;
@@ -377,11 +376,6 @@ mend_result mend_fallback_run(mend_heap *heap, mend_request *request, mend_span 
 
 /* ---- who is asked ---------------------------------------------------------------------------- */
 
-/*
- * The sources of memory, in turn: none, idle memory of others, callbacks, its own work, and at last
- * work of others. Each is asked once.
- */
-
 static mend_outcome beside_others(mend_seek *seek)
 {
     return seek->lacking_bytes > 0 && seek->heap->config.helpers->trim_others(seek)
@@ -389,6 +383,8 @@ static mend_outcome beside_others(mend_seek *seek)
                : MEND_NOTHING;
 }
 
+/* The sources of memory, in turn: none, idle memory of others, callbacks, its own work, and at last
+ * work of others. Each is asked once. */
 mend_outcome mend_seek_room(mend_seek *seek, bool is_helped)
 {
     if (is_helped) {

@@ -150,9 +150,7 @@ static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request
 }
 
 /* Alternatives to a plan that moves chunks: a place beside them, or else new memory that is worth
- * it, or mapped gaps. The plan ends
- * before one of them is carried out: it has the same chunks, and other threads may use them
- * meanwhile. */
+ * it, or mapped gaps. The plan ends before: other threads may use its chunks meanwhile. */
 static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *moves,
                                 mend_span **span)
 {

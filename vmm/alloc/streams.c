@@ -3,17 +3,6 @@
 
 #include "plan/constants.h"
 
-/* Bytes freed behind events of the context that have not passed, as far as is known. */
-static uint64_t behind_context(const mend_streams *streams, const mend_stream_state *state)
-{
-    uint64_t bytes = 0;
-    for (uint32_t k = 0; k < streams->context_event_count; k++) {
-        const mend_awaited *awaited = &state->awaited[k];
-        bytes += awaited->epoch > state->passed_epoch ? awaited->bytes : 0;
-    }
-    return bytes;
-}
-
 static uint64_t behind_fences(const mend_stream_state *state)
 {
     uint64_t bytes = 0;
@@ -37,10 +26,14 @@ static bool has_unfenced(const mend_heap *heap, uint32_t asking, bool covered, u
     }
     MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         const mend_stream_state *state = &streams->items[i];
-        if (i != asking || i == MEND_STREAM_UNKNOWN) {
-            bytes += state->open ? state->open_bytes : 0;
-            bytes += covered ? behind_context(streams, state) : 0;
-            bytes += covered && asking == MEND_STREAM_UNKNOWN ? behind_fences(state) : 0;
+        if (i == asking && i != MEND_STREAM_UNKNOWN) {
+            continue;
+        }
+        bytes += state->open ? state->open_bytes : 0;
+        bytes += covered && asking == MEND_STREAM_UNKNOWN ? behind_fences(state) : 0;
+        for (uint32_t k = 0; covered && k < streams->context_event_count; k++) {
+            const mend_awaited *awaited = &state->awaited[k];
+            bytes += awaited->epoch > state->passed_epoch ? awaited->bytes : 0;
         }
     }
     return bytes > most_bytes;
@@ -53,9 +46,7 @@ static uint64_t unfenced_allowed(const mend_heap *heap)
     if (!heap->config.allow_context_fences) {
         return UINT64_MAX;
     }
-    const uint32_t doublings = heap->streams.hidden_captures < MOST_DOUBLINGS
-                                   ? heap->streams.hidden_captures
-                                   : MOST_DOUBLINGS;
+    const uint64_t doublings = mend_min_u64(heap->streams.hidden_captures, MOST_DOUBLINGS);
     return mend_max_u64(heap->config.placement.unfenced_bytes,
                         heap->counters.live_bytes / UNFENCED_OF_LIVE)
            << doublings;

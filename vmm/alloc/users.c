@@ -108,12 +108,10 @@ mend_result mend_users_unregister_stream(mend_heap *heap, mend_stream stream)
 
 /* ---- graph pools ----------------------------------------------------------------------------- */
 
-/*
- * Graph pools: blocks that belong to captured graphs. While a graph pool is begun, requests on its
+/* Graph pools: blocks that belong to captured graphs. While a graph pool is begun, requests on its
  * streams go to streams of the graph pool (memory/stream.h). No other stream gets memory that is
  * freed there. A block of a graph pool has a mark among its users, which stays on whatever stream
- * it is freed. Programs create graph pools. For other captures the pool does.
- */
+ * it is freed. */
 
 void mend_graph_pool_enter(mend_heap *heap, mend_graph_pool *graph_pool, mend_pool *pool)
 {
@@ -225,12 +223,9 @@ void mend_graph_pool_drop(mend_heap *heap, mend_graph_pool *graph_pool)
 
 /* ---- graph pools of captures ----------------------------------------------------------------- */
 
-/*
- * A graph uses its memory again at every launch: memory allocated on a captured stream outside of
- * the program's own graph pools, or freed or declared there. So the pool makes a graph pool for
- * each capture that calls it. No other request gets that memory until the driver reports the end of
- * the graph.
- */
+/* A graph uses its memory again at every launch: memory allocated on a captured stream outside of
+ * the program's own graph pools, or freed or declared there. So each capture that calls gets a
+ * graph pool, whose memory no other request gets until the driver reports the end of the graph. */
 
 #define GRAPH_POOL_OF(at) MEND_CONTAINER_OF(at, mend_graph_pool, link)
 
@@ -268,7 +263,7 @@ void mend_graph_pools_free(mend_heap *heap)
 {
     mend_list *graph_pools = &heap->graph_pools.list;
     while (!mend_list_is_empty(graph_pools)) {
-        mend_graph_pool *graph_pool = MEND_CONTAINER_OF(graph_pools->next, mend_graph_pool, link);
+        mend_graph_pool *graph_pool = GRAPH_POOL_OF(graph_pools->next);
         mend_list_remove(&graph_pool->link);
         if (graph_pool->is_begun) {
             mend_watch_end(&graph_pool->watch);
@@ -278,7 +273,7 @@ void mend_graph_pools_free(mend_heap *heap)
     }
 }
 
-static mend_result make(mend_heap *heap, mend_order order, mend_graph_pool **made)
+static mend_result make(mend_heap *heap, mend_order order, uint32_t *number)
 {
     mend_graph_pool *graph_pool = malloc(sizeof(*graph_pool));
     mend_capture_end *end = calloc(1, sizeof(*end));
@@ -305,7 +300,7 @@ static mend_result make(mend_heap *heap, mend_order order, mend_graph_pool **mad
     graph_pool->capture = order.capture;
     graph_pool->end = end;
     heap->graph_pools.capture_count++;
-    *made = graph_pool;
+    *number = graph_pool->number;
     return MEND_OK;
 }
 
@@ -359,16 +354,14 @@ mend_result mend_requester_find_graph_pool(mend_heap *heap, mend_order order, ui
     if (*graph_pool != 0 || order.capture == 0) {
         return MEND_OK;
     }
-    mend_graph_pool *found = NULL;
-    mend_list *end = &heap->graph_pools.list;
-    for (mend_list *at = end->previous; at != end && found == NULL; at = at->previous) {
-        found = GRAPH_POOL_OF(at)->capture == order.capture ? GRAPH_POOL_OF(at) : NULL;
+    const mend_list *end = &heap->graph_pools.list;
+    for (const mend_list *at = end->previous; at != end; at = at->previous) {
+        if (GRAPH_POOL_OF(at)->capture == order.capture) {
+            *graph_pool = GRAPH_POOL_OF(at)->number;
+            return MEND_OK;
+        }
     }
-    if (found == NULL) {
-        MEND_TRY(make(heap, order, &found));
-    }
-    *graph_pool = found->number;
-    return MEND_OK;
+    return make(heap, order, graph_pool);
 }
 
 mend_result mend_requester_find(mend_heap *heap, mend_request *request)

@@ -398,11 +398,12 @@ mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t addr
 size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, uint64_t end);
 
 /*
- * The cache returns the block that a search among the runs would find (docs/design.md). A cached
- * span is free memory in no run, still in the pointer map. The run that it will begin consists of
- * the span and the free memory on its right. On its left is a live span or nothing. Each has a
- * promised node for that run, so a flush cannot fail. A promise stays after its span has left,
- * until the next flush: a steady state makes no promises.
+ * Blocks freed a moment ago: the next request of the same size on the same stream gets one back, if
+ * a search among the runs would find that one (docs/design.md). Nothing is split or joined, and no
+ * index changes. A cached span is free memory in no run, still in the pointer map. The run that it
+ * will begin consists of the span and the free memory on its right. On its left is a live span or
+ * nothing. Each has a promised node for that run, so a flush cannot fail. A promise stays after its
+ * span has left, until the next flush: a steady state makes no promises.
  */
 
 /* Puts cached spans back into runs, where they may be joined with others: all of a zone, those that

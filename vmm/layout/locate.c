@@ -1,8 +1,7 @@
 /*
  * The runs of a zone by size (layout/state.h), by growth and by address. And from an address to the
- * span that contains it. The pointer map has the starts of blocks. Any other address
- * is found from its neighborhood. The number of steps depends on the spans of one chunk and on the
- * chunks of one block, never on the number of blocks in the pool.
+ * span that contains it. The pointer map has the starts of blocks. Any other address is found from
+ * its neighborhood, in steps by the spans of one chunk and the chunks of one block.
  */
 #include "layout/layout.h"
 

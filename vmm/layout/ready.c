@@ -124,12 +124,6 @@ size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, ui
 
 /* ---- the front cache ------------------------------------------------------------------------- */
 
-/*
- * Blocks freed a moment ago. The next request of the same size on the same stream gets one back as
- * it is. Nothing is split or joined and no index changes, so the pair of calls that programs make
- * most often is short.
- */
-
 /* The most runs that are skipped because they are not ready for the stream. */
 enum { LOOKS = 8 };
 

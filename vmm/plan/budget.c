@@ -85,10 +85,8 @@ void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 
 bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes)
 {
-    const uint64_t reserved = heap->chunks.reserved_bytes;
     const uint64_t limit = mend_budget_limit_of_chunks(heap);
-    return limit >= reserved && create_bytes <= limit - reserved &&
-           mend_budget_hard_limit(heap) < limit;
+    return create_bytes <= room_under(heap, limit) && mend_budget_hard_limit(heap) < limit;
 }
 
 /* ---- sizes of chunks and pages ------------------------------------------------------------- */
@@ -171,8 +169,7 @@ uint64_t mend_budget_share(const mend_heap *heap, const mend_request *request)
     return mend_max_u64(mend_power_of_two_floor(bytes / SPARE_PART + 1), page);
 }
 
-/* While pressure is high this is a page of the device or, with a large limit, a part of a usual
- * chunk. Smaller chunks would cost calls and gain almost nothing. */
+/* While pressure is high this is a part of a usual chunk, if that is more (PAGES_OF_CHUNK). */
 uint64_t mend_budget_page(const mend_heap *heap, bool is_pressed)
 {
     const uint64_t page = heap->device.granularity_bytes;

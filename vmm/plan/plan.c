@@ -1,9 +1,8 @@
 /*
  * A plan: which free run to extend, which empty chunks to map behind it, and which to create. It is
  * a value that owns the list of its chunks, so that several plans can exist and be compared. It is
- * valid while `state` is held. First its picks: which empty chunks it takes. Then planning, from a
- * request and the heap to a plan, which changes nothing in the heap, except that idle free spans
- * are joined (mend_layout_is_ready). Does not call the driver.
+ * valid while `state` is held. To plan changes nothing in the heap, except that idle free spans are
+ * joined, and calls no driver.
  */
 #include "plan/policy.h"
 
@@ -18,7 +17,7 @@ void mend_plan_clear(mend_plan *plan)
     *plan = (mend_plan){0};
 }
 
-/* Compares pointers to chunks, in the order of the sets of empty chunks. */
+/* By pointers to chunks. */
 static int compare_chunks(const void *first, const void *second)
 {
     const mend_chunk *a = *(mend_chunk *const *)first;
@@ -215,14 +214,10 @@ static void note_refused(mend_plan *plan, uint64_t create_bytes)
     plan->refused_bytes = create_bytes != 0 && is_least ? create_bytes : plan->refused_bytes;
 }
 
-/*
- * Decides which chunks to create for the missing bytes. False if they exceed the limit.
- *
- * While pressure is low, requests below a usual chunk share usual chunks, which saves calls.
- * Otherwise it creates exactly the missing bytes. While pressure is high, the last page is a chunk
- * of its own. The next block begins in it, so no block prevents its neighbor's large chunk from
- * being empty.
- */
+/* Decides which chunks to create for the missing bytes. False if they exceed the limit. While
+ * pressure is low, requests below a usual chunk share usual chunks, which saves calls. While it is
+ * high, the last page is a chunk of its own. The next block begins in it, so no block prevents its
+ * neighbor's large chunk from being empty. */
 static bool plan_creation(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
 {

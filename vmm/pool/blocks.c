@@ -1,6 +1,5 @@
-/* The calls about blocks, streams, pins, and blocks on the host: each checks its arguments, takes
- * the lock that it needs, and calls the heap. An allocation takes the front cache's block or goes
- * the long way, whose log lines come when no lock is held. */
+/* The calls about blocks and streams: each checks its arguments, takes the lock that it needs, and
+ * calls the heap. */
 #include "alloc/fast.h"
 #include "base/align.h"
 #include "base/words.h"

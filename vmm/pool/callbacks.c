@@ -1,7 +1,5 @@
-/*
- * The helpers of a full pool: other pools and processes, which release idle memory, and callbacks
- * of the program, which free memory that it can do without. No lock is held meanwhile.
- */
+/* The helpers of a full pool: other pools and processes, which release idle memory, and callbacks
+ * of the program, which free memory that it can do without. No lock is held meanwhile. */
 #include "pool/pool.h"
 
 #include <stdlib.h>

@@ -331,13 +331,10 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     return MEND_OK;
 }
 
-/*
- * First the pool is left alone: its threads end, and no peer pool visits it any more. Remaining
+/* First the pool is left alone: its threads end, and no peer pool visits it any more. Remaining
  * blocks are then noted for the log, and the guards are read. If a capture forbids the wait for the
  * context, the pool joins the process again, and its threads start. Otherwise the heap is gone, and
- * the rest ends whatever the driver refuses: the writer of events after the last event, the device
- * after its last call.
- */
+ * the rest ends whatever the driver refuses. */
 mend_result mend_pool_destroy(mend_pool *pool)
 {
     if (pool == NULL) {
