@@ -1,14 +1,11 @@
 /*
  * Blocks that are passed through to the driver: each is an allocation of its own, which a free
  * releases at once. All blocks of a pool are where the device has no virtual memory or the program
- * wants none (mend_pool_config.plain), and others by mend_alloc_options.plain.
- *
- * Such a block is a live span in a zone of its own, alone in its segment, without a chunk. So walks
- * over blocks meet it, and the pointer map has it. Its bytes count in the limit beside chunks.
+ * wants none (mend_pool_config.plain), and others by mend_alloc_options.plain. Such a block is a
+ * live span in a zone of its own. Its bytes count in the limit beside chunks.
  *
  * A thread that allocates or frees here has both locks, so that no other thread of the pool gets an
- * address before its free is told. A captured stream is refused, because its graph would outlive
- * the block.
+ * address before its free is told. A captured stream is refused: its graph would outlive the block.
  */
 #include "alloc/heap.h"
 

@@ -107,9 +107,8 @@ void mend_fallback_look_for_ends(mend_heap *heap)
 bool mend_fallback_awaits_much(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
-    const bool has_others =
-        request->stream == MEND_STREAM_UNKNOWN || mend_streams_are_several(&heap->streams);
-    return has_others && allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
+    return mend_layout_stamps_matter(heap, request->stream) &&
+           allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
            has_unfenced(heap, request->stream, true, allowed_bytes * WAIT_OF_UNFENCED);
 }
 

@@ -375,19 +375,13 @@ mend_result mend_requester_find(mend_heap *heap, mend_request *request)
         request->stream = MEND_STREAM_UNKNOWN;
         return MEND_OK;
     }
-    const uint32_t known = mend_requester_known(heap, request);
-    if (known != MEND_STREAM_UNKNOWN) {
-        request->graph_pool = 0;
-        request->stream = known;
+    request->graph_pool = request->owner;
+    request->stream = mend_requester_known(heap, request);
+    if (request->stream != MEND_STREAM_UNKNOWN) {
         return MEND_OK;
     }
-    mend_order order = {request->handle, request->capture};
-    if (request->pages != NULL) { /* its pages belong to no graph pool */
-        request->graph_pool = 0;
-        return mend_users_find_stream(heap, request->handle, 0, &request->stream);
-    }
-    request->graph_pool = request->owner;
-    if (request->owner == 0) {
+    const mend_order order = {request->handle, request->capture};
+    if (request->owner == 0 && request->pages == NULL) { /* pages belong to no graph pool */
         MEND_TRY(mend_requester_find_graph_pool(heap, order, &request->graph_pool));
     }
     return mend_requester_find_stream(heap, order, request->graph_pool, &request->stream);

@@ -417,9 +417,6 @@ void mend_cache_put_back(mend_heap *heap, mend_span *span);
 void mend_cache_close(mend_heap *heap);
 void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks);
 
-/* Bytes of all cached spans. Part of the zones' free_bytes. */
-uint64_t mend_cache_bytes(const mend_heap *heap);
-
 /* Promises the node of a run for one more span, and flushes a full cache first. The caller has used
  * all earlier promises. False if the cache is closed, or malloc fails. */
 bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);

@@ -197,18 +197,6 @@ void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks)
     heap->caching.keeps_empty_chunks = keeps_empty_chunks;
 }
 
-uint64_t mend_cache_bytes(const mend_heap *heap)
-{
-    uint64_t bytes = 0;
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        const mend_cache *cache = &heap->zones[zone].cache;
-        for (uint32_t i = 0; i < cache->count; i++) {
-            bytes += cache->spans[i]->size_bytes;
-        }
-    }
-    return bytes;
-}
-
 /* ---- whether a search would look there first ------------------------------------------------- */
 
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,

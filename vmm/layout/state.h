@@ -51,8 +51,7 @@
 #include "mend/mend_frameworks.h"
 #include "mend/mend_stats.h"
 
-/* The first two are the zones of blocks. The third one has the pages of ranges, and no block is
- * placed there. */
+/* The first two are the zones of blocks. The third one has the pages of ranges. */
 enum {
     MEND_ZONE_SMALL = 0,
     MEND_ZONE_LARGE = 1,
@@ -67,8 +66,7 @@ static_assert(MEND_ZONES_OF_BLOCKS == 2,
 /* Of the processor. Structures are laid out so that a search, or a call, reads few cache lines. */
 enum { MEND_CACHE_LINE_BYTES = 64 };
 
-/* A maximal contiguous stretch of free spans. A search by size, which compares many, reads one
- * cache line of each. */
+/* A maximal contiguous stretch of free spans. */
 typedef struct mend_run {
     mend_tree_node by_size; /* by (size, address) */
     uint64_t address;
@@ -92,9 +90,8 @@ enum {
 };
 static_assert(MEND_SIZE_WORDS <= 64, "one word has a bit for each word");
 
-/* The runs of a zone by (size, address): an ordered set in which every search begins. It has
- * classes of size, a tree for each. A call walks a small tree, mostly of one run, and finds the
- * next class with a run by its bit. */
+/* The runs of a zone by (size, address), where every search begins: a tree for each class of size,
+ * mostly of one run, and bits of the classes that have one. */
 typedef struct mend_sizes {
     uint64_t used;                            /* bit n: words[n] has a bit */
     uint64_t words[MEND_SIZE_WORDS];          /* bit n: class n has a run */
@@ -258,9 +255,8 @@ typedef struct mend_shortage {
 } mend_shortage;
 
 /* The most memory that the pool can hold, by the device's last report. `map` asks. If the driver
- * refuses memory that it reports as free, as by a quota of the process, this is less than it
- * refused: until more can be created, a while has passed, a request would fail, or memory is
- * released for others. */
+ * refused memory that it reports as free, as by a quota of the process, this is less: until more
+ * can be created, a while has passed, a request would fail, or memory is released for others. */
 typedef struct mend_effective_limit {
     bool is_known;
     bool is_refused;         /* the driver refused some of its reported free memory */

@@ -1,6 +1,5 @@
 /*
- * The process's use of the device: sums whose parts change at different times, with the peak of
- * each sum.
+ * The process's use of the device: sums whose parts change at different times, with their peaks.
  *
  * A row is a counter of live blocks and an addend: use outside of the pool, sleeping or host memory
  * (below 0), freed blocks that another stream still uses. Counters change with every call, and
@@ -29,26 +28,22 @@ typedef struct counter {
     uint64_t *peak;
 } counter;
 
-static counter counter_of_zone(mend_heap *heap, int number, int zone)
-{
-    mend_zone_counters *of = &heap->zones[zone].counters;
-    return number == MEND_USE_BLOCKS  ? (counter){of->live_blocks, &of->peak_live_blocks}
-           : number == MEND_USE_BYTES ? (counter){of->live_bytes, &of->peak_live_bytes}
-                                      : (counter){of->requested_bytes, &of->peak_requested_bytes};
-}
-
 static counter counter_in(mend_heap *heap, int number, int part)
 {
     mend_heap_counters *all = &heap->counters;
-    if (part != MEND_USAGE_ALL) {
-        return counter_of_zone(heap, number,
-                               part == MEND_USAGE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE);
+    const int zone = part == MEND_USAGE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    mend_zone_counters *of = &heap->zones[zone].counters;
+    const bool is_all = part == MEND_USAGE_ALL;
+    if (number == MEND_USE_BLOCKS) {
+        return is_all ? (counter){MEND_HEAP_SUM(heap, live_blocks), &all->peak_live_blocks}
+                      : (counter){of->live_blocks, &of->peak_live_blocks};
     }
-    return number == MEND_USE_BLOCKS
-               ? (counter){MEND_HEAP_SUM(heap, live_blocks), &all->peak_live_blocks}
-           : number == MEND_USE_BYTES
-               ? (counter){all->live_bytes, &all->peak_live_bytes}
-               : (counter){MEND_HEAP_SUM(heap, requested_bytes), &all->peak_requested_bytes};
+    if (number == MEND_USE_BYTES) {
+        return is_all ? (counter){all->live_bytes, &all->peak_live_bytes}
+                      : (counter){of->live_bytes, &of->peak_live_bytes};
+    }
+    return is_all ? (counter){MEND_HEAP_SUM(heap, requested_bytes), &all->peak_requested_bytes}
+                  : (counter){of->requested_bytes, &of->peak_requested_bytes};
 }
 
 /* The reserved memory, of a row without a counter. */
@@ -76,7 +71,7 @@ static uint64_t away_bytes(const mend_heap *heap, int part, bool with_pages)
 /* The addend of a row, which may be negative. Pages of ranges, and blocks that are passed through,
  * are in the counter of all, and belong to the large part. Sleeping memory is known in rounded
  * sizes. */
-static uint64_t beside(mend_heap *heap, int row, int part)
+static uint64_t beside(const mend_heap *heap, int row, int part)
 {
     const mend_usage_state *usage = &heap->usage;
     const int number = counter_of[row];
@@ -85,7 +80,10 @@ static uint64_t beside(mend_heap *heap, int row, int part)
         return sum;
     }
     if (part == MEND_USAGE_LARGE) {
-        sum += counter_of_zone(heap, number, MEND_ZONE_PASSED).now;
+        const mend_zone_counters *passed = &heap->zones[MEND_ZONE_PASSED].counters;
+        sum += number == MEND_USE_BLOCKS  ? passed->live_blocks
+               : number == MEND_USE_BYTES ? passed->live_bytes
+                                          : passed->requested_bytes;
         sum += number == MEND_USE_BYTES ? heap->zones[MEND_ZONE_RANGE].counters.live_bytes : 0;
     }
     sum -= number != MEND_USE_BLOCKS ? away_bytes(heap, part, number == MEND_USE_BYTES) : 0;
@@ -147,6 +145,8 @@ void mend_layout_note_peaks(mend_heap *heap, bool resets)
         memset(heap->usage.peak, 0, sizeof(heap->usage.peak));
         memset(heap->usage.counter_peak, 0, sizeof(heap->usage.counter_peak));
         counters->peak_reserved_bytes = counters->peak_mappings = counters->peak_chunks = 0;
+        mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
+        pages->peak_live_bytes = pages->live_bytes;
         if (mend_events_has(&heap->events, MEND_TOLD_PEAKS)) {
             mend_events_put(&heap->events, &(mend_history_event){.kind = MEND_TOLD_PEAKS});
         }
@@ -156,14 +156,8 @@ void mend_layout_note_peaks(mend_heap *heap, bool resets)
     mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
     mend_raise_u64(&counters->peak_chunks, heap->chunks.all.count);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_zone_counters *zone = &heap->zones[i].counters;
-        const uint64_t reserved_bytes = mend_heap_reserved_in(heap, i);
-        zone->peak_reserved_bytes =
-            mend_max_u64(resets ? 0 : zone->peak_reserved_bytes, reserved_bytes);
-    }
-    if (resets) {
-        mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
-        pages->peak_live_bytes = pages->live_bytes;
+        uint64_t *peak_bytes = &heap->zones[i].counters.peak_reserved_bytes;
+        *peak_bytes = mend_max_u64(resets ? 0 : *peak_bytes, mend_heap_reserved_in(heap, i));
     }
     mend_usage_note(heap);
 }

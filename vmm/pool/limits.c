@@ -1,5 +1,4 @@
-/* The calls about memory in total: limits, releases, available memory, statistics.
- * Figures need `state` alone, all others both locks. */
+/* The calls about memory in total: limits, releases, available memory, statistics. */
 
 #include "base/align.h"
 #include "base/words.h"
@@ -77,9 +76,7 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-/* Filled from the heap: counters and sums that it keeps, each checked by the validation. That needs
- * `state` alone, so a transaction may be in progress: its claimed memory counts as free, its
- * created memory as reserved. */
+/* A transaction may be in progress: its claimed memory counts as free, its created as reserved. */
 
 /* Number of live blocks without a mapping after a failed transaction. */
 static uint64_t unmapped_blocks(const mend_heap *heap)
@@ -124,8 +121,6 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
 
 static void fill_counts(const mend_heap *heap, mend_stats *stats)
 {
-    const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
-    const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = MEND_HEAP_SUM(heap, live_blocks);
     stats->chunks = heap->chunks.all.count;
     stats->mappings = mend_heap_mappings(heap);
@@ -140,8 +135,13 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->stream_waits = heap->streams.stream_waits;
     stats->host_waits = heap->streams.host_waits;
     stats->context_fences = heap->streams.context_fences;
-    stats->cached_blocks = (uint64_t)small->cache.count + large->cache.count;
-    stats->cached_bytes = mend_cache_bytes(heap);
+    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS; zone++) {
+        const mend_cache *cache = &heap->zones[zone].cache;
+        stats->cached_blocks += cache->count;
+        for (uint32_t i = 0; i < cache->count; i++) {
+            stats->cached_bytes += cache->spans[i]->size_bytes;
+        }
+    }
 }
 
 /* The totals of both zones, and the part of the small zone. */
