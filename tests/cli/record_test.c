@@ -15,6 +15,7 @@
 #include "tests/cli/program.h"
 #include "tests/cli/report_program.h"
 #include "tests/support/child.h"
+#include "tests/support/files.h"
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -127,6 +128,7 @@ static void put_tagged(uint64_t sequence, uint64_t n, uint64_t tag, uint32_t sta
 static void put_run(uint64_t number)
 {
     const mend_record_run about = {.limit_bytes = 7 * MIB};
+    mend_test_files_stay = true;
     mend_record_fill(&block, MEND_RECORD_RUN, &about, sizeof(about));
     end(number);
 }

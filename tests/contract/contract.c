@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "lab/driver/kernels.h"
+#include "tests/support/files.h"
 
 #define SIMULATED_BYTES  (256 * MEND_MIB)
 #define DRIVER_OWN_BYTES (8 * MEND_MIB)
@@ -16,6 +17,7 @@ static bool open_driver(contract *c)
 {
     const char *device = getenv("MEND_TEST_DEVICE");
     if (device != NULL && strcmp(device, "cuda") == 0) {
+        mend_test_files_stay = true;
         return mend_cuda_driver_with_kernels(&c->driver) == MEND_OK;
     }
     mend_sim_config config = MEND_SIM_CONFIG_INIT;

@@ -7,6 +7,7 @@
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
 #include "lab/driver/kernels.h"
+#include "tests/support/files.h"
 
 bool is_old(void)
 {
@@ -21,6 +22,7 @@ mend_device_info info;
 bool find_both(void)
 {
     fake_cuda_find find = NULL;
+    mend_test_files_stay = true;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *function = library != NULL ? dlsym(library, "fake_cuda_get") : NULL;
     if (function == NULL || mend_cuda_driver_with_kernels(&cuda) != MEND_OK) {
@@ -66,4 +68,5 @@ void expect_nothing_left(void)
     EXPECT_U64_EQ(0, ledger.host_allocations);
     EXPECT_U64_EQ(0, fake->registered);
     EXPECT_U64_EQ(0, fake->modules);
+    EXPECT_U64_EQ(0, fake->user_objects);
 }

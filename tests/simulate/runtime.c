@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/files.h"
+
 static runtime the_runtime;
 static bool is_whole;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -21,6 +23,7 @@ static void find(void *library, const char *name, void *function)
 
 static void open_runtime(void)
 {
+    mend_test_files_stay = true;
     setenv("MEND_SIMULATE_MEMORY", "268435456", 1);
     setenv("MEND_SIMULATE_DEVICES", "2", 1);
     setenv("MEND_SIMULATE_FABRIC", "1", 1);

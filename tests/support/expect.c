@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/thread.h"
 #include "tests/support/call.h"
 #include "tests/support/test.h"
 
@@ -100,4 +101,13 @@ bool mend_test_equal_texts(const char *file, int line, const char *expected_text
                        actual, expected, expected_text);
     }
     return equal;
+}
+
+bool mend_test_holds_a_lock(void)
+{
+#ifdef NDEBUG
+    return false;
+#else
+    return !mend_mutex_none_is_held_from(MEND_RANK_PROCESS);
+#endif
 }

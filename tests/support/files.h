@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Set where files stay open by design: those of a CUDA driver, from its first use on, and recordings
+ * that were read. Else each test closes its own. */
+extern bool mend_test_files_stay;
+
+/* Without the socket for exports, which stays open until the process ends. */
 int mend_test_open_files(void);
 
 /* Whether just so many files are open, once other threads have closed theirs. */

@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
+#include "tests/support/files.h"
+}
+
 namespace
 {
 
@@ -45,8 +49,11 @@ class CTest : public testing::Test
     explicit CTest(mend_test_body body) : body_(body) {}
     void TestBody() override
     {
+        const int files = mend_test_open_files();
         seed_was_used = false;
         body_();
+        EXPECT_TRUE(mend_test_files_stay || mend_test_files_are(files)) << "files are left open";
+        EXPECT_FALSE(mend_test_holds_a_lock());
         if (HasFailure()) {
             std::string before;
             if (seed_was_used) {

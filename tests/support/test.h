@@ -56,6 +56,9 @@ bool mend_test_expect_end(const char *file, int line, const char *actual_text, m
 /* The running test has recorded a failure. */
 bool mend_test_has_failed(void);
 
+/* The calling thread holds a lock of Mend. Builds without assertions do not know. */
+bool mend_test_holds_a_lock(void);
+
 /* The name of the running test, without its suite. */
 const char *mend_test_name(void);
 

@@ -10,25 +10,9 @@ bool share_open(mend_world *w, int shareable, mend_sim_fabric fabric)
                         w->placement.chunk_bytes = CHUNK, w->pool_config.shareable = shareable);
 }
 
-/* The process opens its socket once, which is none of the files that the rig counts. */
-static bool open_socket(void)
-{
-    mend_world w;
-    mend_export_token token;
-    if (!share_open(&w, 1, MEND_SIM_FABRIC_WORKS)) {
-        return false;
-    }
-    EXPECT_OK(share_token(w.pool, kit_alloc(&w, CHUNK, w.streams[0]), &token, BY_FILE));
-    kit_close(&w);
-    return !mend_test_has_failed();
-}
-
 bool share_rig_open(share_rig *r, bool by_fabric)
 {
     *r = (share_rig){.by_fabric = by_fabric, .ticket.by_fabric = by_fabric};
-    if (!open_socket()) {
-        return false;
-    }
     r->files = mend_test_open_files();
     return share_open(&r->from, by_fabric ? MEND_SHAREABLE_FABRIC : MEND_SHAREABLE_ON,
                       MEND_SIM_FABRIC_WORKS) &&
