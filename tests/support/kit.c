@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lab/heap/explain.h"
 #include "tests/support/regions.h"
 
 #define EXPECT_AT(expected, actual) MEND_TEST_RESULT(at.file, at.line, expected, actual, (void)0)
@@ -85,11 +86,29 @@ static void free_what_is_left(mend_world *w)
     free(regions);
 }
 
+/* Where nothing holds memory, a trim that waits leaves none, and no figure of any. */
+static void expect_all_released(mend_world *w)
+{
+    const mend_stats held = mend_world_stats(w);
+    mend_sim_clear_faults(w->sim);
+    if (held.ranges + held.graph_pools + held.captures + held.pinned_bytes + held.imports > 0) {
+        return;
+    }
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    const mend_stats is = mend_world_stats(w);
+    EXPECT_U64_EQ(0, is.reserved_bytes + is.live_bytes + is.requested_bytes + is.live_blocks);
+    EXPECT_U64_EQ(0, is.mapped_bytes + is.mappings + is.chunks + is.pending_bytes);
+    EXPECT_U64_EQ(0, is.exported_bytes + is.asleep_bytes + is.backup_host_bytes);
+    EXPECT_U64_EQ(is.allocations, is.frees);
+}
+
 void kit_close(mend_world *w)
 {
     mend_sim_advance(w->sim, UINT64_C(1) << 30);
     mend_world_check(w);
     free_what_is_left(w);
+    mend_world_check(w);
+    expect_all_released(w);
     mend_world_check(w);
     if (w->driver != NULL) {
         close_streams(w);
@@ -200,6 +219,31 @@ void kit_expect_error_at(kit_line at, mend_result result)
     EXPECT_AT(result, error.result);
 }
 
+/* The report speaks of each reason why free memory waits, and of no other. */
+static void expect_reasons(kit_line at, mend_world *w, mend_stream stream)
+{
+    mend_error error = MEND_ERROR_INIT;
+    mend_explanation why;
+    uint64_t waits[MEND_FREE_REASONS] = {0};
+    EXPECT_AT(MEND_OK, mend_get_last_error(&error));
+    EXPECT_AT(MEND_OK, mend_pool_explain(w->pool, stream, &why));
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        for (int place = 0; place < MEND_FREE_PLACES; place++) {
+            for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
+                waits[reason] += why.free_bytes[zone][place][reason];
+            }
+        }
+    }
+    const mend_oom_report *report = error.oom_report; /* an empty chunk counts for its longest */
+    const bool is_right =
+        report == NULL ||
+        ((report->graph_pool_bytes > 0) == (waits[MEND_FREE_GRAPH_POOLS] > 0) &&
+         (report->waiting_context_bytes > 0 || waits[MEND_FREE_STREAMLESS] == 0) &&
+         (report->waiting_stream_bytes > 0 || waits[MEND_FREE_STREAMS] == 0));
+    MEND_TEST_CHECK_AT(at.file, at.line, is_right, (void)0, "a report of %s waits otherwise",
+                       error.message);
+}
+
 void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
                         const char *advice)
 {
@@ -207,6 +251,7 @@ void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_st
     EXPECT_AT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w->pool, size_bytes, stream, &block));
     MEND_TEST_CHECK_AT(at.file, at.line, block == NULL, (void)0, "a refusal has set the output");
     kit_expect_words_at(at, advice);
+    expect_reasons(at, w, stream);
     mend_world_check(w);
 }
 

@@ -21,7 +21,7 @@ WAITING_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
     kit_alloc(w, BLOCK_BYTES, S(0));
     kit_expect_waits(w, 0, 0);
     mend_sim_advance(w->sim, 2000);
-    mend_sim_stream_destroy(w->sim, third);
+    kit_end_stream(w, third);
 }
 
 /* Streams whose work is in flight, each with one block, which is freed at once. */
