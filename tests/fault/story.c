@@ -53,9 +53,13 @@ static int look_for_memory(void *context, mend_pool *pool, uint64_t needed_bytes
     return 0;
 }
 
-static mend_result ask_room(story_run *run, mend_stream stream)
+static mend_result ask(story_run *run, bool is_for_room, mend_stream stream)
 {
     mend_available room = MEND_AVAILABLE_INIT;
+    mend_usage usage = MEND_USAGE_INIT;
+    if (!is_for_room) {
+        return mend_get_usage(run->world.pool, NULL, &usage);
+    }
     room.now_bytes = run->released_bytes; /* which a failure leaves alone */
     mend_result result = mend_get_available(run->world.pool, stream, &room);
     run->released_bytes = room.now_bytes;
@@ -236,33 +240,33 @@ mend_result story_call(story_run *run, const operation *op)
 {
     mend_pool *pool = run->world.pool;
     slot *block = &run->slots[op->slot];
+    mend_stream stream = run->streams[op->stream];
     if (op->action >= RANGE && op->action <= PREPARE_CHECKPOINT) {
         return op->action <= RANGE_END ? call_range(run, op, block) : sleep_or_prepare(run, op);
     }
     switch (op->action) {
     case ALLOC:
-        return mend_alloc(pool, op->bytes, run->streams[op->stream], &block->pointer);
+        return mend_alloc(pool, op->bytes, stream, &block->pointer);
     case ALLOC_ALIGNED:
         return mend_alloc_with(
-            pool, op->bytes, run->streams[op->stream],
+            pool, op->bytes, stream,
             KIT_OPTIONS(mend_alloc_options, .alignment_bytes = STORY_ALIGNMENT_BYTES),
             &block->pointer);
     case ALLOC_FOR_ANY:
         return mend_alloc(pool, op->bytes, MEND_NO_STREAM, &block->pointer);
     case FREE:
-        return free_slot(run, op, run->streams[op->stream]);
+        return free_slot(run, op, stream);
     case FREE_ANYWHERE:
         return free_slot(run, op, MEND_NO_STREAM);
     case SHARE:
-        return block->pointer == NULL
-                   ? MEND_OK
-                   : mend_record_stream(pool, block->pointer, run->streams[op->stream]);
+        return block->pointer == NULL ? MEND_OK : mend_record_stream(pool, block->pointer, stream);
     case TRIM:
         return mend_trim(pool, op->bytes, MEND_TRIM_IDLE, &run->released_bytes);
     case TRIM_WAIT:
         return mend_trim(pool, op->bytes, MEND_TRIM_WAIT, &run->released_bytes);
     case ROOM:
-        return ask_room(run, run->streams[op->stream]);
+    case LOOK:
+        return ask(run, op->action == ROOM, stream);
     case COMPACT:
         return mend_compact(pool, NULL, NULL);
     case PIN:
@@ -281,13 +285,13 @@ mend_result story_call(story_run *run, const operation *op)
     case LIMIT:
         return mend_set_limit(pool, op->bytes);
     case FORGET:
-        return mend_unregister_stream(pool, run->streams[op->stream]);
+        return mend_unregister_stream(pool, stream);
     case GRAPH_POOL_BEGIN:
-        return begin_graph_pool(run, run->streams[op->stream]);
+        return begin_graph_pool(run, stream);
     case GRAPH_POOL_END:
         return mend_graph_pool_end(run->graph_pool);
     case GRAPH_POOL_RELEASE:
-        return release_graph_pool(run, run->streams[op->stream]);
+        return release_graph_pool(run, stream);
     case ALLOC_IN_GRAPH_POOL:
         return alloc_in_graph_pool(run, op, &block->pointer);
     case FREE_IN_GRAPH_POOL:

@@ -18,7 +18,8 @@ enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 
  * asks for this. RANGE creates a range (slot 1: with small pages, 2: with large ones). COMMIT makes
  * a block of its pages from the slot's number on, DECOMMIT and SHARE_PAGES are for these.
  * ALLOC_FOR_ANY asks without a stream, and uses the block on one. TAG is for later steps. SLEEP
- * keeps tag 1 on the host, and with slot 2 tag 2 in a file, and lets the rest awake.
+ * keeps tag 1 on the host, and with slot 2 tag 2 in a file, and lets the rest awake. LOOK asks for
+ * the usage, whose pending blocks may have ended.
  */
 #define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
 #define STORY_PAGE_BYTES      (64 * MEND_KIB)
@@ -33,6 +34,7 @@ typedef enum story_action {
     TRIM,
     TRIM_WAIT,
     ROOM,
+    LOOK,
     COMPACT,
     PIN,
     UNPIN,
