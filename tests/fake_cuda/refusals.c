@@ -50,6 +50,27 @@ static bool is_answer(mend_status status)
     return status == MEND_DRIVER_OK || status == refusal || status == MEND_DRIVER_OUT_OF_MEMORY;
 }
 
+static void note_end(void *has_ended)
+{
+    *(bool *)has_ended = true;
+}
+
+/* A graph that reports its end: the program's own calls are not refused. */
+static void capture(void)
+{
+    mend_stream stream = NULL;
+    mend_sim_graph *graph = NULL;
+    bool has_ended = false;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(fake->sim, NULL, &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, stream, MEND_SIM_CAPTURE_RELAXED));
+    const mend_status kept = cuda->capture_keep(cuda, stream, note_end, &has_ended);
+    EXPECT_TRUE(is_answer(kept));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(fake->sim, stream, &graph));
+    mend_sim_graph_destroy(fake->sim, graph);
+    EXPECT_INT_EQ(kept == MEND_DRIVER_OK, has_ended);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(fake->sim, stream));
+}
+
 /* In an open device's context: memory of the driver's own, a kernel, an event, a query. */
 static void use(void)
 {
@@ -91,6 +112,7 @@ static void use(void)
         EXPECT_OK(cuda->event_destroy(cuda, event));
     }
     EXPECT_TRUE(is_answer(cuda->context_synchronize(cuda)));
+    capture();
     if (made[0] == MEND_DRIVER_OK) {
         EXPECT_OK(cuda->plain_free(cuda, address[0]));
     }

@@ -40,6 +40,7 @@ typedef struct fake_cuda {
     const mend_driver *driver; /* its table */
     fake_cuda_switches switches;
     uint64_t modules;         /* loaded and not unloaded */
+    uint64_t user_objects;    /* created and not destroyed */
     uint64_t registered;      /* by cuMemHostRegister */
     uint64_t pool_base_bytes; /* taken of the device when the pool's record was reset */
     uint64_t pool_high_bytes; /* the most that was taken after an allocation since */

@@ -15,6 +15,7 @@ static void drop(mend_cu_user_object object, unsigned int count)
     if (object->references == 0) {
         object->destroy(object->data);
         free(object);
+        fake_cuda_get()->user_objects--;
     }
 }
 
@@ -35,6 +36,7 @@ mend_status cuUserObjectCreate(mend_cu_user_object *object, void *data,
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     **object = (struct CUuserObject_st){data, destroy, references};
+    fake_cuda_get()->user_objects++;
     return MEND_DRIVER_OK;
 }
 
