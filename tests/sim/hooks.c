@@ -154,8 +154,9 @@ bool trial_hooks_take(trial_call *call)
         if (call->collects) {
             return false;
         }
-        call->result = call->waits ? mend_device_trim(0, call->size_bytes, MEND_TRIM_WAIT, NULL)
-                                   : mend_device_trim(0, call->size_bytes, MEND_TRIM_IDLE, NULL);
+        call->result =
+            mend_device_trim(0, call->size_bytes, call->waits ? MEND_TRIM_WAIT : MEND_TRIM_IDLE,
+                             &call->released_bytes);
         return true;
     default:
         return false;

@@ -58,6 +58,12 @@ bool trial_trim(trial *t, const operation *op)
                     after_bytes + leaving_bytes + chunk_bytes > call.size_bytes,
                 "a trim leaves %llu bytes, and was to keep %llu", (unsigned long long)after_bytes,
                 (unsigned long long)call.size_bytes);
+    trial_claim(t, TRIAL_MODEL,
+                result != MEND_OK || call.faulty || leaving_bytes > 0 ||
+                    call.released_bytes == before_bytes - after_bytes,
+                "a trim of %llu bytes says that it released %llu",
+                (unsigned long long)(before_bytes - after_bytes),
+                (unsigned long long)call.released_bytes);
     return true;
 }
 
