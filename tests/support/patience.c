@@ -1,5 +1,6 @@
 #include "tests/support/patience.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "share/share.h"
@@ -14,8 +15,23 @@ void mend_test_let_patience_end(bool ends)
     atomic_store(&runs, ends);
 }
 
-/* The linker's name for the function that --wrap puts in the place of the library's. */
+static atomic_bool no_threads;
+
+void mend_test_refuse_threads(bool refuses)
+{
+    atomic_store(&no_threads, refuses);
+}
+
+/* The linker's names for the functions that --wrap puts in the place of the library's. */
 uint64_t __wrap_mend_now_ms(void);
+bool __real_mend_start_service(pthread_t *, const char *, void *(*)(void *), void *);
+bool __wrap_mend_start_service(pthread_t *, const char *, void *(*)(void *), void *);
+
+bool __wrap_mend_start_service(pthread_t *thread, const char *name, void *(*run)(void *),
+                               void *context)
+{
+    return !atomic_load(&no_threads) && __real_mend_start_service(thread, name, run, context);
+}
 
 uint64_t __wrap_mend_now_ms(void)
 {

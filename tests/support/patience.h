@@ -7,6 +7,9 @@
 
 #include <stdbool.h>
 
+/* The system starts no thread for the library: --wrap for mend_start_service. */
+void mend_test_refuse_threads(bool refuses);
+
 /* Whether patience has ended at the next look at the clock. */
 void mend_test_let_patience_end(bool ends);
 

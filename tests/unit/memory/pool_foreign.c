@@ -143,6 +143,12 @@ SCENE_TEST(pool_foreign, a_pool_of_that_device_knows_of_a_capture_there, open_sc
     mend_sim_graph *graph = kit_end_capture(w, r->foreign);
     mend_sim_graph_destroy(w->sim, graph);
     EXPECT_OK(mend_trim(there, 0, MEND_TRIM_WAIT, NULL));
+    kit_alloc_from(there, 512, r->beside); /* and this pool of one that the other knows */
+    kit_begin_capture(w, r->beside);
+    kit_alloc_from(there, 512, r->beside);
+    kit_free(w, kit_alloc(w, MEND_MIB, MEND_NO_STREAM), MEND_NO_STREAM);
+    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, r->beside));
     EXPECT_OK(mend_pool_destroy(there));
 }
 

@@ -75,6 +75,19 @@ KIT_LAST_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees, ki
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
 }
 
+MEND_TEST(pool_api, options_of_a_thread_come_back)
+{
+    const mend_alloc_options given = {.struct_size = sizeof(given),
+                                      .alignment_bytes = 4096,
+                                      .in_one_chunk = 1,
+                                      .plain = 1,
+                                      .sleep_tag = 7};
+    mend_alloc_options back = MEND_ALLOC_OPTIONS_INIT;
+    EXPECT_OK(mend_set_alloc_options(&given, NULL));
+    EXPECT_OK(mend_set_alloc_options(NULL, &back));
+    EXPECT_INT_EQ(0, memcmp(&given, &back, sizeof(given)));
+}
+
 /* A pool that still has a callback, and was asked for its tags. */
 static void live_and_end(mend_world *w)
 {

@@ -10,6 +10,7 @@
 #include "pool/pool.h"
 #include "quota/quota.h"
 #include "tests/support/kit.h"
+#include "tests/support/patience.h"
 #include "tests/support/place.h"
 
 static uint64_t collect(mend_world *w)
@@ -143,6 +144,24 @@ static void hear(KIT_UNUSED void *context, mend_log_level level, const char *lin
 {
     lost_count +=
         level == MEND_LOG_WARNING && strstr(line, "the shared limit file is damaged") != NULL;
+}
+
+MEND_TEST(pool_collect, a_pool_without_its_thread_leaves_nothing)
+{
+    const char *const path = "/tmp/mend-no-thread";
+    mend_pool *pool = NULL;
+    for (int i = 0; i < 3; i++) {
+        mend_world w;
+        ASSERT_TRUE(kit_open_default(&w));
+        w.pool_config.idle_ms = i == 0;
+        w.pool_config.observe = i == 1 ? "top" : NULL;
+        w.pool_config.record = i == 2 ? path : NULL;
+        mend_test_refuse_threads(true);
+        EXPECT_ERROR(SYSTEM, mend_world_create_pool(&w, &pool));
+        mend_test_refuse_threads(false);
+        kit_close(&w);
+    }
+    unlink(path);
 }
 
 MEND_TEST(pool_collect, a_damaged_shared_limit_file_is_told_once)

@@ -66,6 +66,21 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
     EXPECT_TRUE(mend_world_check(w));
 }
 
+SLEEP_TEST(pool_sleep_copies, a_part_that_stays_awake_has_none_of_another_block)
+{
+    char byte;
+    char *const address = kit_alloc_written(w, 2 * MEND_MIB, S(0));
+    cycle(w);
+    kit_release(w, address, 2 * MEND_MIB, S(0));
+    EXPECT_PTR_EQ(address, kit_alloc_written(w, 2 * MEND_MIB, S(0)));
+    EXPECT_OK(mend_pin(w->pool, address + MEND_MIB, 512));
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .skip_pinned = 1), NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_read_backup(w->pool, address, 1, &byte, NULL));
+    EXPECT_INVALID(mend_read_backup(w->pool, address + MEND_MIB, 1, &byte, NULL));
+    EXPECT_OK(mend_unpin(w->pool, address + MEND_MIB, 512));
+}
+
 static mend_contents *kept_of(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
     mend_contents *kept = calloc(1, sizeof(*kept) + sizeof(kept->pieces[0]));
