@@ -3,14 +3,16 @@
  * cudaMalloc, so the sum of live blocks is used. The pool of cudaMallocAsync reports its memory. It
  * retains freed memory, as programs are advised to set it, until the driver needs it elsewhere.
  */
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "base/error.h"
 #include "base/pointer_map.h"
 #include "base/thread.h"
-#include "driver/cuda_state.h"
 #include "driver/driver.h"
+#include "lab/peers/cuda_pool.h"
 #include "lab/peers/models.h"
 
 typedef struct cuda_malloc {
@@ -18,9 +20,11 @@ typedef struct cuda_malloc {
     mend_peer_config config;
     bool is_async;
     mend_mutex mutex;
-    mend_pointer_map live;              /* from a block's address to its size */
-    const mend_cu_functions *functions; /* of the pool. NULL: it cannot be asked */
-    mend_cu_pool pool;
+    mend_pointer_map live; /* from a block's address to its size */
+    mend_cu_pool pool;     /* NULL: it cannot be asked */
+#define X(name, version, suffix, parameters) mend_status(*name) parameters;
+    MEND_CU_POOL_FUNCTIONS(X)
+#undef X
     mend_peer_usage usage;
 } cuda_malloc;
 
@@ -58,34 +62,37 @@ static mend_result fail(mend_status status, const char *call)
 /* Finds the pool and lets it retain freed memory. Without it the sum of live blocks is used. */
 static void open_pool(cuda_malloc *self)
 {
-    const mend_driver *driver = NULL;
     uint64_t everything = UINT64_MAX;
     uint64_t none = 0;
-    if (mend_cuda_driver(&driver) != MEND_OK) {
-        return;
-    }
-    const mend_cu_functions *functions = mend_cuda_functions(driver);
-    if (functions->cuDeviceGetDefaultMemPool == NULL || functions->cuMemPoolTrimTo == NULL ||
-        functions->cuMemPoolSetAttribute == NULL || functions->cuMemPoolGetAttribute == NULL ||
-        functions->cuDeviceGetDefaultMemPool(&self->pool, self->config.device) != MEND_DRIVER_OK ||
-        functions->cuMemPoolSetAttribute(self->pool, MEND_CU_POOL_RELEASE_THRESHOLD, &everything) !=
+    mend_cu_pool pool = NULL;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *found = NULL;
+#define X(name, version, suffix, parameters)                                                       \
+    found = library != NULL ? dlsym(library, #name suffix) : NULL;                                 \
+    if (found == NULL) {                                                                           \
+        return;                                                                                    \
+    }                                                                                              \
+    memcpy(&self->name, &found, sizeof(found));
+    MEND_CU_POOL_FUNCTIONS(X)
+#undef X
+    if (self->cuDeviceGetDefaultMemPool(&pool, self->config.device) == MEND_DRIVER_OK &&
+        self->cuMemPoolSetAttribute(pool, MEND_CU_POOL_RELEASE_THRESHOLD, &everything) ==
             MEND_DRIVER_OK) {
-        return;
+        self->cuMemPoolSetAttribute(pool, MEND_CU_POOL_RESERVED_HIGH, &none);
+        self->pool = pool;
     }
-    functions->cuMemPoolSetAttribute(self->pool, MEND_CU_POOL_RESERVED_HIGH, &none);
-    self->functions = functions;
 }
 
 /* Releases retained memory of the pool: the next allocator has the same device. */
 static mend_status close_pool(const cuda_malloc *self)
 {
     uint64_t nothing = 0;
-    if (self->functions == NULL) {
+    if (self->pool == NULL) {
         return MEND_DRIVER_OK;
     }
     mend_status status = self->config.driver->context_synchronize(self->config.driver);
-    self->functions->cuMemPoolSetAttribute(self->pool, MEND_CU_POOL_RELEASE_THRESHOLD, &nothing);
-    mend_status trimmed = self->functions->cuMemPoolTrimTo(self->pool, 0);
+    self->cuMemPoolSetAttribute(self->pool, MEND_CU_POOL_RELEASE_THRESHOLD, &nothing);
+    mend_status trimmed = self->cuMemPoolTrimTo(self->pool, 0);
     return status == MEND_DRIVER_OK ? trimmed : status;
 }
 
@@ -93,7 +100,7 @@ static uint64_t pool_bytes(const cuda_malloc *self, mend_cu_pool_attribute attri
                            uint64_t otherwise)
 {
     uint64_t bytes = 0;
-    mend_status status = self->functions->cuMemPoolGetAttribute(self->pool, attribute, &bytes);
+    mend_status status = self->cuMemPoolGetAttribute(self->pool, attribute, &bytes);
     return status == MEND_DRIVER_OK ? bytes : otherwise;
 }
 
@@ -148,7 +155,7 @@ static void cuda_get_usage(mend_peer *peer, mend_peer_usage *usage)
     cuda_malloc *self = self_of(peer);
     mend_mutex_lock(&self->mutex);
     *usage = self->usage;
-    if (self->functions != NULL) {
+    if (self->pool != NULL) {
         usage->reserved_bytes = pool_bytes(self, MEND_CU_POOL_RESERVED, usage->reserved_bytes);
         usage->peak_reserved_bytes =
             pool_bytes(self, MEND_CU_POOL_RESERVED_HIGH, usage->peak_reserved_bytes);

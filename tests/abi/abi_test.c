@@ -1,10 +1,11 @@
 /*
- * Compares the declarations of driver/cuda_abi.h and lab/driver/kernels.h with the CUDA toolkit, at
- * compile time: constants, sizes and offsets of structures, and exact types of functions in Mend's
+ * Compares the declarations of driver/cuda_abi.h and of the lab with the CUDA toolkit, at compile
+ * time: constants, sizes and offsets of structures, and exact types of functions in Mend's
  * version. At run time: the names of the symbols that have these types. Built only where the
  * toolkit's headers are found. Nothing of it is linked.
  */
 #include "lab/driver/kernels.h"
+#include "lab/peers/cuda_pool.h"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -18,6 +19,7 @@
 
 #define X(ours, theirs, value) SAME_VALUE(ours, theirs);
 MEND_CU_CONSTANTS(X)
+MEND_CU_POOL_CONSTANTS(X)
 #undef X
 
 /* X(our result, CUresult) */
@@ -129,6 +131,7 @@ typedef struct symbol_names {
 static const symbol_names symbols[] = {
 #define X(name, version, suffix, parameters) {#name suffix, TEXT(name), version},
     MEND_CU_FUNCTIONS(X) MEND_CU_OPTIONAL_FUNCTIONS(X) MEND_CU_KERNEL_FUNCTIONS(X)
+        MEND_CU_POOL_FUNCTIONS(X)
 #undef X
 };
 
@@ -152,6 +155,7 @@ static const symbol_names symbols[] = {
 MEND_CU_FUNCTIONS(X)
 MEND_CU_OPTIONAL_FUNCTIONS(X)
 MEND_CU_KERNEL_FUNCTIONS(X)
+MEND_CU_POOL_FUNCTIONS(X)
 #undef X
 
 typedef mend_status (*get_proc_address)(const char *symbol, void **function, int version,

@@ -21,6 +21,7 @@ static_assert((int)MEND_CUDA_DEVICE_LIMIT == (int)MEND_DEVICE_LIMIT,
 /* clang-format off */
 #define CALLS(X)                                                                                   \
     X(context_push, (const mend_driver *driver, mend_context context), cuCtxPushCurrent(context))  \
+    X(context_pop, (const mend_driver *driver), cuCtxPopCurrent(&(mend_context){NULL}))            \
     X(context_synchronize, (const mend_driver *driver), cuCtxSynchronize())                        \
     X(address_free, (const mend_driver *driver, uint64_t address, uint64_t size_bytes),            \
       cuMemAddressFree(address, size_bytes))                                                       \
@@ -76,6 +77,10 @@ static_assert((int)MEND_CUDA_DEVICE_LIMIT == (int)MEND_DEVICE_LIMIT,
       cuMemAddressReserve(&made, size_bytes, alignment_bytes, hint, 0))                            \
     X(plain_alloc, (const mend_driver *driver, uint64_t size_bytes, uint64_t *address),            \
       mend_cu_address, address, cuMemAlloc(&made, size_bytes))                                     \
+    X(create, (const mend_driver *driver, uint64_t size_bytes,                                     \
+       const mend_chunk_properties *properties, mend_chunk_handle *handle), mend_cu_chunk, handle, \
+      cuMemCreate(&made, size_bytes,                                                               \
+                  &(mend_cu_chunk_properties[]){mend_cuda_chunk_properties(properties)}[0], 0))    \
     X(async_alloc, (const mend_driver *driver, uint64_t size_bytes, mend_stream stream,            \
        uint64_t *address), mend_cu_address, address, cuMemAllocAsync(&made, size_bytes, stream))   \
     X(host_alloc, (const mend_driver *driver, uint64_t size_bytes, void **pointer), void *,        \
@@ -130,12 +135,6 @@ mend_status mend_cuda_memory_info(const mend_driver *driver, uint64_t *free_byte
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_cuda_context_pop(const mend_driver *driver)
-{
-    mend_context popped = NULL;
-    return mend_cuda_functions(driver)->cuCtxPopCurrent(&popped);
-}
-
 mend_status mend_cuda_exchange_capture_mode(const mend_driver *driver, mend_capture_mode *mode)
 {
     mend_cu_capture_mode exchanged = (mend_cu_capture_mode)*mode;
@@ -145,16 +144,6 @@ mend_status mend_cuda_exchange_capture_mode(const mend_driver *driver, mend_capt
 }
 
 /* ---- addresses and chunks -------------------------------------------------------------------- */
-
-mend_status mend_cuda_create(const mend_driver *driver, uint64_t size_bytes,
-                             const mend_chunk_properties *properties, mend_chunk_handle *handle)
-{
-    const mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(properties);
-    mend_cu_chunk chunk = 0;
-    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemCreate(&chunk, size_bytes, &wanted, 0));
-    *handle = chunk;
-    return MEND_DRIVER_OK;
-}
 
 mend_status mend_cuda_set_access(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
                                  const int *devices, int device_count, mend_access access)
@@ -177,17 +166,12 @@ mend_status mend_cuda_import_handle(const mend_driver *driver, const void *share
                                     mend_chunk_handle *handle)
 {
     /* The driver takes a file descriptor by value in the pointer, a fabric handle by address. */
-    union {
-        const void *constant;
-        void *argument;
-    } source = {shared};
-    if (share_type == MEND_SHARE_FILE_DESCRIPTOR) {
-        const int *descriptor = shared;
-        source.argument = (void *)(intptr_t)*descriptor;
-    }
+    void *source = share_type == MEND_SHARE_FILE_DESCRIPTOR
+                       ? (void *)(intptr_t) * (const int *)shared
+                       : (void *)(uintptr_t)shared;
     mend_cu_chunk chunk = 0;
-    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemImportFromShareableHandle(
-        &chunk, source.argument, share_type));
+    MEND_TRY_CALL(
+        mend_cuda_functions(driver)->cuMemImportFromShareableHandle(&chunk, source, share_type));
     *handle = chunk;
     return MEND_DRIVER_OK;
 }
@@ -201,11 +185,9 @@ mend_status mend_cuda_context_record(const mend_driver *driver, mend_event event
     if (functions->cuCtxRecordEvent == NULL) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
-    mend_status status = functions->cuCtxGetCurrent(&current);
-    if (status == MEND_DRIVER_OK && current == NULL) {
-        return MEND_DRIVER_INVALID_CONTEXT;
-    }
-    return status == MEND_DRIVER_OK ? functions->cuCtxRecordEvent(current, event) : status;
+    MEND_TRY_CALL(functions->cuCtxGetCurrent(&current));
+    return current != NULL ? functions->cuCtxRecordEvent(current, event)
+                           : MEND_DRIVER_INVALID_CONTEXT;
 }
 
 /* Only tools and tests have a table that launches. */
@@ -256,42 +238,10 @@ static const mend_driver cuda_table = {
     .status_name = cuda_status_name,
 };
 
-/* The table lives as long as the process: see mend_cuda_driver. */
-static mend_result load_driver(const mend_driver **driver)
-{
-    assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
-    mend_cuda *cuda = calloc(1, sizeof(*cuda));
-    if (cuda == NULL) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for the CUDA driver's table");
-    }
-    mend_result result = mend_cuda_load(&cuda->functions);
-    if (result != MEND_OK) {
-        free(cuda);
-        return result;
-    }
-    cuda->init_status = cuda->functions.cuInit(0);
-    if (cuda->functions.cuDriverGetVersion(&cuda->driver_version) != MEND_DRIVER_OK) {
-        cuda->driver_version = 0;
-    }
-    mend_mutex_init(&cuda->mutex, MEND_RANK_DRIVER);
-    cuda->table = cuda_table;
-    cuda->table.state = cuda;
-    *driver = &cuda->table;
-    return MEND_OK;
-}
-
-mend_result mend_cuda_driver(const mend_driver **driver)
-{
-    return mend_process_cuda_driver(load_driver, driver);
-}
-
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/*
- * Finding the driver: libcuda.so.1 by dlopen, its functions by cuGetProcAddress_v2 or, in drivers
- * before 12.0, by their versioned names. The library is never unloaded, because other code of the
- * process uses it, and its own threads would run into unmapped code.
- */
+/* Functions are found by cuGetProcAddress_v2 or, in drivers before 12.0, by their versioned names.
+ * The library is never unloaded: other code of the process uses it, and it has threads. */
 
 typedef struct cuda_library {
     void *handle;
@@ -349,4 +299,30 @@ mend_result mend_cuda_load(mend_cu_functions *functions)
 #undef X
     *functions = found;
     return MEND_OK;
+}
+
+/* The table lives as long as the process: see mend_cuda_driver. */
+static mend_result load_driver(const mend_driver **driver)
+{
+    assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
+    mend_cuda *cuda = calloc(1, sizeof(*cuda));
+    if (cuda == NULL) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for the CUDA driver's table");
+    }
+    mend_result result = mend_cuda_load(&cuda->functions);
+    if (result != MEND_OK) {
+        free(cuda);
+        return result;
+    }
+    cuda->init_status = cuda->functions.cuInit(0);
+    mend_mutex_init(&cuda->mutex, MEND_RANK_DRIVER);
+    cuda->table = cuda_table;
+    cuda->table.state = cuda;
+    *driver = &cuda->table;
+    return MEND_OK;
+}
+
+mend_result mend_cuda_driver(const mend_driver **driver)
+{
+    return mend_process_cuda_driver(load_driver, driver);
 }

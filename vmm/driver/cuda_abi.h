@@ -21,7 +21,6 @@ typedef int mend_cu_share_type;     /* CUmemAllocationHandleType */
 typedef int mend_cu_capture_mode;   /* CUstreamCaptureMode */
 typedef int mend_cu_capture_status; /* CUstreamCaptureStatus */
 typedef int mend_cu_symbol_status;  /* CUdriverProcAddressQueryResult */
-typedef int mend_cu_pool_attribute; /* CUmemPool_attribute */
 
 /* X(name here, name in cuda.h, value) */
 #define MEND_CU_CONSTANTS(X)                                                                       \
@@ -46,9 +45,6 @@ typedef int mend_cu_pool_attribute; /* CUmemPool_attribute */
     X(MEND_CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING, 2)                                         \
     X(MEND_CU_USER_OBJECT_NO_SYNC, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, 1)                           \
     X(MEND_CU_USER_OBJECT_MOVE, CU_GRAPH_USER_OBJECT_MOVE, 1)                                      \
-    X(MEND_CU_POOL_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4)                        \
-    X(MEND_CU_POOL_RESERVED, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 5)                              \
-    X(MEND_CU_POOL_RESERVED_HIGH, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 6)                            \
     X(MEND_CU_SYMBOLS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)
 
 enum {
@@ -87,7 +83,6 @@ typedef struct CUgreenCtx_st *mend_cu_green_context;
 typedef struct CUgraph_st *mend_cu_graph;
 typedef struct CUgraphNode_st *mend_cu_graph_node;
 typedef struct CUuserObject_st *mend_cu_user_object;
-typedef struct CUmemPoolHandle_st *mend_cu_pool;
 typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
 
 /*
@@ -173,13 +168,7 @@ typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
 #define MEND_CU_OPTIONAL_FUNCTIONS(X)                                                              \
     X(cuStreamGetId, 12000, "", (mend_stream stream, unsigned long long *id))                      \
     X(cuStreamGetGreenCtx, 12040, "", (mend_stream stream, mend_cu_green_context * context))       \
-    X(cuCtxRecordEvent, 12050, "", (mend_context context, mend_event event))                       \
-    X(cuDeviceGetDefaultMemPool, 11020, "", (mend_cu_pool * pool, mend_cu_device device))          \
-    X(cuMemPoolTrimTo, 11020, "", (mend_cu_pool pool, size_t least_bytes))                         \
-    X(cuMemPoolSetAttribute, 11020, "",                                                            \
-      (mend_cu_pool pool, mend_cu_pool_attribute attribute, void *value))                          \
-    X(cuMemPoolGetAttribute, 11020, "",                                                            \
-      (mend_cu_pool pool, mend_cu_pool_attribute attribute, void *value))
+    X(cuCtxRecordEvent, 12050, "", (mend_context context, mend_event event))
 
 typedef struct mend_cu_functions {
 #define X(name, version, suffix, parameters) mend_status(*name) parameters;

@@ -17,31 +17,30 @@ static int attribute(const mend_cu_functions *functions, mend_cu_attribute which
 static_assert(MEND_CUDA_DEVICE_LIMIT <= sizeof(uint64_t) * CHAR_BIT, "a device is a bit of peers");
 
 /* Properties that the driver reports. The last fields are only claims: the probe checks them. */
-static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_device_info *info)
+static mend_status describe(const mend_cu_functions *functions, mend_cu_device device,
+                            mend_device_info *info)
 {
-    const mend_cu_functions *functions = &cuda->functions;
     size_t total_bytes = 0;
     MEND_TRY_CALL(functions->cuDeviceTotalMem(&total_bytes, device));
     if (functions->cuDeviceGetName(info->name, (int)sizeof(info->name), device) != MEND_DRIVER_OK) {
         snprintf(info->name, sizeof(info->name), "CUDA device %d", device);
     }
     info->total_bytes = total_bytes;
-    info->driver_version = cuda->driver_version;
+    info->driver_version = 0;
+    (void)functions->cuDriverGetVersion(&info->driver_version);
     info->compute_major = attribute(functions, MEND_CU_COMPUTE_MAJOR, device);
     info->compute_minor = attribute(functions, MEND_CU_COMPUTE_MINOR, device);
     info->integrated = attribute(functions, MEND_CU_INTEGRATED, device) != 0;
     info->peers = 0; /* those that can be given access to the memory */
     int count = 0;
-    if (functions->cuDeviceGetCount(&count) != MEND_DRIVER_OK) {
-        count = 0;
-    }
+    (void)functions->cuDeviceGetCount(&count);
     for (int i = 0; i < count && i < MEND_CUDA_DEVICE_LIMIT; i++) {
         mend_cu_device other = 0;
         int can = 0;
-        const bool is_told =
-            i != device && functions->cuDeviceGet(&other, i) == MEND_DRIVER_OK &&
-            functions->cuDeviceCanAccessPeer(&can, other, device) == MEND_DRIVER_OK;
-        info->peers |= is_told && can != 0 ? UINT64_C(1) << i : 0;
+        if (i != device && functions->cuDeviceGet(&other, i) == MEND_DRIVER_OK &&
+            functions->cuDeviceCanAccessPeer(&can, other, device) == MEND_DRIVER_OK && can != 0) {
+            info->peers |= UINT64_C(1) << i;
+        }
     }
     info->multicast = attribute(functions, MEND_CU_HAS_MULTICAST, device) != 0;
     info->virtual_memory = attribute(functions, MEND_CU_HAS_VIRTUAL_MEMORY, device) != 0;
@@ -138,42 +137,41 @@ static mend_status try_properties(memory_probe *probe, const mend_chunk_properti
     return MEND_DRIVER_OK;
 }
 
-/* `beside` are share types that work, with which a pool would ask for this one. */
-static mend_status probe_properties(memory_probe *probe, const char *what, int share_type,
-                                    int beside, bool rdma, bool *works)
-{
-    mend_chunk_properties properties = {
-        .device = probe->device, .share_types = share_type | beside, .rdma = rdma};
-    if (!*works) {
-        return MEND_DRIVER_OK; /* the driver does not even claim it */
-    }
-    mend_status status =
-        conclude(probe, what, try_properties(probe, &properties, share_type), works);
-    drop_chunk(probe);
-    return status;
-}
-
-/* Too little memory for the first page says nothing about the device. */
+/* Too little memory for the first page says nothing about the device. A share type is tried beside
+ * those that work, with which a pool would ask for it. */
 static mend_status probe_all(memory_probe *probe, mend_device_info *info)
 {
     const mend_driver *driver = probe->driver;
-    const mend_chunk_properties plain = {.device = probe->device};
+    mend_chunk_properties properties = {.device = probe->device};
     mend_status status = driver->reserve(driver, probe->page_bytes, 0, 0, &probe->address);
-    status = status == MEND_DRIVER_OK ? map_chunk(probe, &plain) : status;
+    status = status == MEND_DRIVER_OK ? map_chunk(probe, &properties) : status;
     drop_chunk(probe);
     if (is_lack_of_memory(status)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     MEND_TRY_CALL(conclude(probe, "virtual memory", status, &info->virtual_memory));
-    if (!info->virtual_memory) {
-        return MEND_DRIVER_OK;
+    const struct {
+        const char *what;
+        int share_type;
+        bool *works;
+    } trials[] = {
+        {"sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR, &info->share_file_descriptor},
+        {"sharing by fabric handle", MEND_SHARE_FABRIC, &info->share_fabric},
+        {"RDMA", MEND_SHARE_NONE, &info->rdma},
+    };
+    int shared = MEND_SHARE_NONE;
+    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]) && info->virtual_memory; i++) {
+        if (!*trials[i].works) {
+            continue; /* the driver does not even claim it */
+        }
+        properties.rdma = trials[i].works == &info->rdma;
+        properties.share_types = properties.rdma ? MEND_SHARE_NONE : trials[i].share_type | shared;
+        status = try_properties(probe, &properties, trials[i].share_type);
+        drop_chunk(probe);
+        MEND_TRY_CALL(conclude(probe, trials[i].what, status, trials[i].works));
+        shared |= *trials[i].works ? trials[i].share_type : MEND_SHARE_NONE;
     }
-    MEND_TRY_CALL(probe_properties(probe, "sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR,
-                                   MEND_SHARE_NONE, false, &info->share_file_descriptor));
-    int beside = info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : MEND_SHARE_NONE;
-    MEND_TRY_CALL(probe_properties(probe, "sharing by fabric handle", MEND_SHARE_FABRIC, beside,
-                                   false, &info->share_fabric));
-    return probe_properties(probe, "RDMA", MEND_SHARE_NONE, MEND_SHARE_NONE, true, &info->rdma);
+    return MEND_DRIVER_OK;
 }
 
 /*
@@ -190,16 +188,18 @@ static mend_status probe_memory(const mend_driver *driver, int device, mend_devi
     mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(&plain);
     size_t page_bytes = 0;
     size_t recommended_bytes = 0;
-    mend_status status =
-        functions->cuMemGetAllocationGranularity(&page_bytes, &wanted, MEND_CU_GRANULARITY_MINIMUM);
+    mend_status status = info->virtual_memory ? MEND_DRIVER_OK : MEND_DRIVER_NOT_SUPPORTED;
+    if (status == MEND_DRIVER_OK) {
+        status = functions->cuMemGetAllocationGranularity(&page_bytes, &wanted,
+                                                          MEND_CU_GRANULARITY_MINIMUM);
+    }
     if (status == MEND_DRIVER_OK) {
         status = functions->cuMemGetAllocationGranularity(&recommended_bytes, &wanted,
                                                           MEND_CU_GRANULARITY_RECOMMENDED);
     }
     memory_probe probe = {
         .driver = driver, .device_name = info->name, .device = device, .page_bytes = page_bytes};
-    if (status != MEND_DRIVER_OK || !info->virtual_memory) {
-        status = status != MEND_DRIVER_OK ? status : MEND_DRIVER_NOT_SUPPORTED;
+    if (status != MEND_DRIVER_OK) {
         status = conclude(&probe, "virtual memory", status, &info->virtual_memory);
     } else {
         info->granularity_bytes = page_bytes;
@@ -252,7 +252,7 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
     mend_mutex_unlock(&cuda->mutex);
     bool is_final = found.granularity_bytes != 0;
     const bool is_known = is_final;
-    MEND_TRY_CALL(is_known ? MEND_DRIVER_OK : describe(cuda, ordinal, &found));
+    MEND_TRY_CALL(is_known ? MEND_DRIVER_OK : describe(functions, ordinal, &found));
     MEND_TRY_CALL(functions->cuDevicePrimaryCtxRetain(&found.context, ordinal));
     if (!is_known) {
         status = probe_in_context(driver, device, &found, &is_final);
@@ -288,7 +288,5 @@ mend_status mend_cuda_device_close(const mend_driver *driver, int device)
     if (!was_open) {
         return MEND_DRIVER_INVALID_CONTEXT;
     }
-    mend_cu_device ordinal = 0;
-    MEND_TRY_CALL(cuda->functions.cuDeviceGet(&ordinal, device));
-    return cuda->functions.cuDevicePrimaryCtxRelease(ordinal);
+    return cuda->functions.cuDevicePrimaryCtxRelease(device); /* the handle is the ordinal */
 }

@@ -19,8 +19,7 @@ typedef struct mend_cuda {
     mend_driver table; /* its `state` is this structure */
     mend_cu_functions functions;
     mend_status init_status; /* result of cuInit. If it failed, every call returns it */
-    int driver_version;
-    mend_mutex mutex; /* guards the members below */
+    mend_mutex mutex;        /* guards the members below */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
     /* Also after the device is closed. No page size: not probed yet. */
     mend_device_info probed[MEND_CUDA_DEVICE_LIMIT];
@@ -36,8 +35,7 @@ static inline const mend_cu_functions *mend_cuda_functions(const mend_driver *dr
     return &mend_cuda_of(driver)->functions;
 }
 
-/* Finds libcuda.so.1 and all functions. MEND_ERROR_NO_DRIVER, with the missing name in the
- * message. */
+/* MEND_ERROR_NO_DRIVER, with the missing name in the message. */
 mend_result mend_cuda_load(mend_cu_functions *functions);
 
 /* The driver's structure for how to create a chunk. */

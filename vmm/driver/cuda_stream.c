@@ -1,28 +1,18 @@
 /*
- * The state of a stream in the driver: its capture, its identity and its context.
- *
- * The capture status may be asked for at any time. The identity and the context may not be asked
- * for during a capture: cuStreamGetId and cuStreamGetCtx then fail and invalidate the capture. So
- * the capture status comes first, the rest only if there is no capture. The special streams need no
- * question: there is one legacy stream for each context, and one per-thread stream for each context
- * and thread.
+ * The state of a stream in the driver. During a capture cuStreamGetId and cuStreamGetCtx fail and
+ * invalidate it, so the capture status is asked first. The special streams need no question: there
+ * is one legacy stream for each context, and one per-thread stream for each context and thread.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "driver/cuda_state.h"
 
 /* Marks the identities that Mend makes: the driver's count from 1. */
 #define SPECIAL_ID (UINT64_C(1) << 63)
 
-/*
- * The identity, the context, and of a green context the primary one of its device, if Mend has
- * opened that.
- *
- * Drivers before 12.0 have no identity that outlives the handle, so the handle itself is used.
- * Users must call mend_unregister_stream before they destroy a stream, which ends its meaning in
- * time.
- */
+/* The identity, the context, and of a green context the primary one of its device, if Mend has
+ * opened that. Drivers before 12.0 have no identity that outlives the handle: the handle is used,
+ * until mend_unregister_stream. */
 static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
 {
     const mend_cu_functions *functions = &cuda->functions;
@@ -57,22 +47,42 @@ static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_
     return status;
 }
 
+/* The dependencies of a stream's next node, copied because the driver's list lives until the next
+ * call for that stream. */
+enum { MOST_DEPENDENCIES = 64 };
+typedef struct ends {
+    mend_cu_graph_node nodes[MOST_DEPENDENCIES];
+    size_t count;
+} ends;
+
+/* The state of its capture. The id is 0 if the stream is not captured, or the list is too long.
+ * `graph` and `of` may be NULL. */
+static mend_status get_capture(const mend_cu_functions *functions, mend_stream stream,
+                               mend_stream_info *info, mend_cu_graph *graph, ends *of)
+{
+    mend_cu_capture_status capture = 0;
+    mend_cu_id id = 0;
+    const mend_cu_graph_node *nodes = NULL;
+    MEND_TRY_CALL(functions->cuStreamGetCaptureInfo(
+        stream, &capture, &id, graph, of != NULL ? &nodes : NULL, of != NULL ? &of->count : NULL));
+    const bool is_known =
+        capture == MEND_CAPTURE_ACTIVE && (of == NULL || of->count <= MOST_DEPENDENCIES);
+    info->capture = (mend_capture_state)capture;
+    info->capture_id = is_known ? id : 0;
+    for (size_t i = 0; is_known && of != NULL && i < of->count; i++) {
+        of->nodes[i] = nodes[i];
+    }
+    return MEND_DRIVER_OK;
+}
+
+/* The legacy stream while a blocking stream captures is not captured itself, but not usable. */
 static mend_status ask_capture(const mend_cu_functions *functions, mend_stream stream,
                                mend_stream_info *info)
 {
-    mend_cu_capture_status capture = 0;
-    mend_cu_id capture_id = 0;
-    mend_status status =
-        functions->cuStreamGetCaptureInfo(stream, &capture, &capture_id, NULL, NULL, NULL);
+    const mend_status status = get_capture(functions, stream, info, NULL, NULL);
     if (status == MEND_DRIVER_CAPTURE_IMPLICIT) {
-        /* The legacy stream while a blocking stream captures: not captured itself, but not
-         * usable. */
         info->capture = MEND_CAPTURE_ACTIVE;
         return MEND_DRIVER_OK;
-    }
-    if (status == MEND_DRIVER_OK) {
-        info->capture = (mend_capture_state)capture;
-        info->capture_id = info->capture == MEND_CAPTURE_ACTIVE ? capture_id : 0;
     }
     return status;
 }
@@ -110,14 +120,10 @@ mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream str
 
 /* ---- captures -------------------------------------------------------------------------------- */
 
-/*
- * Which capture records the work queued on a stream, and when none of the recorded work can run any
- * more. A user object reports the latter: the graph under capture owns it, and so does everything
- * instantiated from that graph. Its destructor runs when the last owner is destroyed and its
- * launches are done (CUDA programming guide, "CUDA User Objects").
- */
-
-/* The argument of the destructor, which always frees it. */
+/* A user object reports when nothing that a capture recorded can run any more: its graph owns it,
+ * and so does everything instantiated from it. The destructor runs when the last owner is destroyed
+ * and its launches are done (CUDA programming guide, "CUDA User Objects"). This is its argument,
+ * which it frees. */
 typedef struct keeper {
     mend_capture_ended ended; /* NULL: the graph did not get the object */
     void *context;
@@ -132,115 +138,78 @@ static void destroy(void *data)
     free(k);
 }
 
-/* The dependencies of a stream's next node, copied because the driver's list lives until the next
- * call for that stream. */
-enum { MOST_DEPENDENCIES = 64 };
-typedef struct ends {
-    mend_cu_graph_node nodes[MOST_DEPENDENCIES];
-    size_t count;
-} ends;
-
-/* *id is 0 if the stream is not captured, or the list is too long. `graph` and `of` may be NULL. */
-static mend_status get_capture(const mend_driver *driver, mend_stream stream, uint64_t *id,
-                               mend_cu_graph *graph, ends *of)
-{
-    mend_cu_capture_status capture = 0;
-    mend_cu_id found = 0;
-    const mend_cu_graph_node *nodes = NULL;
-    size_t *count = of != NULL ? &of->count : NULL;
-    mend_status status = mend_cuda_functions(driver)->cuStreamGetCaptureInfo(
-        stream, &capture, &found, graph, of != NULL ? &nodes : NULL, count);
-    bool is_known = status == MEND_DRIVER_OK && capture == MEND_CAPTURE_ACTIVE &&
-                    (of == NULL || of->count <= MOST_DEPENDENCIES);
-    *id = is_known ? found : 0;
-    for (size_t i = 0; is_known && of != NULL && i < of->count; i++) {
-        of->nodes[i] = nodes[i];
-    }
-    return status;
-}
-
 mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream stream,
                                          uint64_t *id)
 {
-    uint64_t found = 0;
-    MEND_TRY_CALL(get_capture(driver, stream, &found, NULL, NULL));
-    *id = found;
+    mend_stream_info info = {0};
+    MEND_TRY_CALL(get_capture(mend_cuda_functions(driver), stream, &info, NULL, NULL));
+    *id = info.capture_id;
     return MEND_DRIVER_OK;
 }
 
 /* ---- the order of two streams in one capture ------------------------------------------------- */
 
 /* The most nodes that are followed: a question costs so many calls. */
-enum { MOST_NODES = 1024, MOST_SLOTS = 2 * MOST_NODES };
+enum { MOST_NODES = 1024 };
 
-/* Nodes found so far that precede the next node of a stream. */
+/* Nodes that precede the next node of a stream, and how many of `wanted` are not among them yet. */
 typedef struct ancestors {
-    mend_cu_graph_node slots[MOST_SLOTS]; /* a hash table. NULL: free */
-    mend_cu_graph_node waiting[MOST_NODES];
-    size_t waiting_count;
+    mend_cu_graph_node found[MOST_NODES];
+    mend_cu_graph_node waiting[MOST_NODES]; /* of these, to be followed */
     size_t count;
+    size_t waiting_count;
+    const ends *wanted;
+    size_t missing;
 } ancestors;
 
-static mend_cu_graph_node *slot_of(ancestors *found, mend_cu_graph_node node)
+static bool has(const mend_cu_graph_node *nodes, size_t count, mend_cu_graph_node node)
 {
-    size_t at = (size_t)(((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
-    while (found->slots[at % MOST_SLOTS] != NULL && found->slots[at % MOST_SLOTS] != node) {
+    size_t at = 0;
+    while (at < count && nodes[at] != node) {
         at++;
     }
-    return &found->slots[at % MOST_SLOTS];
+    return at < count;
 }
 
-static void add(ancestors *found, const ends *of)
+static void add(ancestors *a, const ends *of)
 {
-    for (size_t i = 0; i < of->count && found->count < MOST_NODES; i++) {
-        mend_cu_graph_node *slot = slot_of(found, of->nodes[i]);
-        if (*slot == NULL) {
-            *slot = of->nodes[i];
-            found->waiting[found->waiting_count++] = of->nodes[i];
-            found->count++;
+    for (size_t i = 0; i < of->count && a->count < MOST_NODES; i++) {
+        const mend_cu_graph_node node = of->nodes[i];
+        if (!has(a->found, a->count, node)) {
+            a->found[a->count++] = node;
+            a->waiting[a->waiting_count++] = node;
+            a->missing -= has(a->wanted->nodes, a->wanted->count, node);
         }
     }
-}
-
-static bool has_all(ancestors *found, const ends *of)
-{
-    for (size_t i = 0; i < of->count; i++) {
-        if (*slot_of(found, of->nodes[i]) == NULL) {
-            return false;
-        }
-    }
-    return true;
 }
 
 mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream stream,
                                        mend_stream before, bool *is_behind)
 {
+    const mend_cu_functions *functions = mend_cuda_functions(driver);
     ends own;
     ends of_before;
-    uint64_t id = 0;
-    uint64_t id_before = 0;
-    ancestors found;
-    mend_status status = get_capture(driver, before, &id_before, NULL, &of_before);
-    if (status == MEND_DRIVER_OK && id_before != 0) {
-        status = get_capture(driver, stream, &id, NULL, &own);
-    }
+    mend_stream_info info = {0};
+    mend_stream_info info_before = {0};
     *is_behind = false;
-    if (status != MEND_DRIVER_OK || id == 0 || id != id_before) {
-        return status;
+    MEND_TRY_CALL(get_capture(functions, before, &info_before, NULL, &of_before));
+    if (info_before.capture_id != 0) {
+        MEND_TRY_CALL(get_capture(functions, stream, &info, NULL, &own));
     }
-    memset(&found, 0, sizeof(found));
-    add(&found, &own);
-    *is_behind = has_all(&found, &of_before);
-    while (!*is_behind && found.waiting_count > 0) {
+    if (info.capture_id == 0 || info.capture_id != info_before.capture_id) {
+        return MEND_DRIVER_OK;
+    }
+    ancestors a = {.wanted = &of_before, .missing = of_before.count};
+    add(&a, &own);
+    while (a.missing > 0 && a.waiting_count > 0) {
         /* the newest node first: the last wait of a stream is near its end */
-        const mend_cu_graph_node node = found.waiting[--found.waiting_count];
+        const mend_cu_graph_node node = a.waiting[--a.waiting_count];
         own.count = MOST_DEPENDENCIES;
-        MEND_TRY_CALL(
-            mend_cuda_functions(driver)->cuGraphNodeGetDependencies(node, own.nodes, &own.count));
+        MEND_TRY_CALL(functions->cuGraphNodeGetDependencies(node, own.nodes, &own.count));
         own.count = mend_min_u64(own.count, MOST_DEPENDENCIES);
-        add(&found, &own);
-        *is_behind = has_all(&found, &of_before);
+        add(&a, &own);
     }
+    *is_behind = a.missing == 0;
     return MEND_DRIVER_OK;
 }
 
@@ -251,17 +220,15 @@ mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream
     const mend_cu_functions *functions = mend_cuda_functions(driver);
     mend_cu_graph graph = NULL;
     mend_cu_user_object object = NULL;
-    uint64_t id = 0;
-    mend_status status = get_capture(driver, stream, &id, &graph, NULL);
-    if (status != MEND_DRIVER_OK || id == 0) {
-        return status != MEND_DRIVER_OK ? status : MEND_DRIVER_INVALID_VALUE;
-    }
-    keeper *k = malloc(sizeof(*k));
+    mend_stream_info info = {0};
+    MEND_TRY_CALL(get_capture(functions, stream, &info, &graph, NULL));
+    keeper *k = info.capture_id != 0 ? malloc(sizeof(*k)) : NULL;
     if (k == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
+        return info.capture_id != 0 ? MEND_DRIVER_OUT_OF_MEMORY : MEND_DRIVER_INVALID_VALUE;
     }
     *k = (keeper){ended, context};
-    status = functions->cuUserObjectCreate(&object, k, destroy, 1, MEND_CU_USER_OBJECT_NO_SYNC);
+    mend_status status =
+        functions->cuUserObjectCreate(&object, k, destroy, 1, MEND_CU_USER_OBJECT_NO_SYNC);
     if (status != MEND_DRIVER_OK) {
         free(k);
         return status;

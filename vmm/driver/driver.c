@@ -55,9 +55,3 @@ bool mend_status_is_fatal(mend_status status)
     }
     return false;
 }
-
-bool mend_status_is_of_stream(mend_status status)
-{
-    return status == MEND_DRIVER_INVALID_VALUE || status == MEND_DRIVER_INVALID_HANDLE ||
-           status == MEND_DRIVER_NOT_SUPPORTED;
-}

@@ -13,8 +13,7 @@
  *  - every function may be called from any thread. The calls that need a current context say so.
  *    context_push makes one current for the thread.
  *
- * Sources: the CUDA driver API reference (Virtual Memory Management, Stream Management, Event
- * Management, Primary Context Management), and docs/driver-facts.md for observed behavior.
+ * Sources: the CUDA driver API reference, and docs/driver-facts.md for observed behavior.
  */
 #ifndef MEND_DRIVER_DRIVER_H
 #define MEND_DRIVER_DRIVER_H
@@ -330,10 +329,10 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     /* All later work of `stream` waits for the event, on the device. The host does not wait. */   \
     X(stream_wait, "cuStreamWaitEvent", 0,                                                         \
       (const mend_driver *driver, mend_stream stream, mend_event event), (inner, stream, event))   \
-    /* Properties of a stream. A special handle means the current context's, so it needs \ one. The
-     * legacy stream while a blocking stream captures is ACTIVE with capture_id 0: \ not captured,
-     * but not usable. Never harms a capture. Not for the handle of a destroyed \ stream: drivers
-     * read the memory that it points to, and the process may crash. */            \
+    /* Properties of a stream. A special handle means the current context's, so it needs one.      \
+     * The legacy stream while a blocking stream captures is ACTIVE with capture_id 0: not         \
+     * captured, but not usable. Never harms a capture. Not for the handle of a destroyed stream:  \
+     * drivers read the memory that it points to, and the process may crash. */                    \
     X(stream_get_info, "cuStreamGetCaptureInfo", 0,                                                \
       (const mend_driver *driver, mend_stream stream, mend_stream_info *info),                     \
       (inner, stream, info))                                                                       \
@@ -482,7 +481,11 @@ static inline bool mend_status_is_of_any_capture(mend_status status)
 
 /* Whether a question about one stream failed because the handle means none that the driver can use.
  * A driver that reads behind a wrong handle may answer anything, or end the process. */
-bool mend_status_is_of_stream(mend_status status);
+static inline bool mend_status_is_of_stream(mend_status status)
+{
+    return status == MEND_DRIVER_INVALID_VALUE || status == MEND_DRIVER_INVALID_HANDLE ||
+           status == MEND_DRIVER_NOT_SUPPORTED;
+}
 
 /* ---- cuda.c ---------------------------------------------------------------------------------- */
 

@@ -1,26 +1,20 @@
-/*
- * Decorators of the table. One begins by passing all calls on to an inner table, and then puts its
- * own functions in the place of some. The heap uses the first: it releases a lock around slow
- * calls, so that other threads can allocate from free memory, and remembers a status after which
- * the context is lost.
- */
+/* A decorator begins by passing all calls on to an inner table, and then puts its own functions in
+ * the place of some. The heap's releases a lock around slow calls, so that other threads can
+ * allocate from free memory, and remembers a status after which the context is lost. */
 #include "driver/forward.h"
 
-#define X(member, name, bytes, parameters, arguments)                                              \
-    static mend_status passed_##member parameters                                                  \
+#define PASSED(type, member, parameters, arguments)                                                \
+    static type passed_##member parameters                                                         \
     {                                                                                              \
-        const mend_passing *passing = driver->state;                                               \
-        const mend_driver *inner = passing->inner;                                                 \
+        const mend_driver *inner = ((const mend_passing *)driver->state)->inner;                   \
         return inner->member arguments;                                                            \
     }
+#define X(member, name, bytes, parameters, arguments)                                              \
+    PASSED(mend_status, member, parameters, arguments)
 MEND_DRIVER_CALLS(X)
 #undef X
-
-static uint64_t passed_clock_ns(const mend_driver *driver)
-{
-    const mend_passing *passing = driver->state;
-    return passing->inner->clock_ns(passing->inner);
-}
+PASSED(uint64_t, clock_ns, (const mend_driver *driver), (inner))
+PASSED(const char *, status_name, (const mend_driver *driver, mend_status status), (inner, status))
 
 static void passed_pause(const mend_driver *driver, uint64_t duration_ns)
 {
@@ -33,12 +27,6 @@ static void passed_note_asleep(const mend_driver *driver, uint64_t address, uint
 {
     const mend_passing *passing = driver->state;
     passing->inner->note_asleep(passing->inner, address, size_bytes, what);
-}
-
-static const char *passed_status_name(const mend_driver *driver, mend_status status)
-{
-    const mend_passing *passing = driver->state;
-    return passing->inner->status_name(passing->inner, status);
 }
 
 void mend_passing_init(mend_passing *passing, const mend_driver *inner)
@@ -62,31 +50,17 @@ void mend_passing_init(mend_passing *passing, const mend_driver *inner)
 
 /* ---- the heap's way to the driver ------------------------------------------------------------ */
 
-/* The calls that may take long. */
+/* The calls that may take long: event_record and stream_wait for space in the stream's queue. */
+/* clang-format off */
+#define LONG(call) [MEND_CALL_##call] = true
 static const bool takes_long[MEND_DRIVER_CALL_COUNT] = {
-    [MEND_CALL_memory_info] = true,
-    [MEND_CALL_context_synchronize] = true,
-    [MEND_CALL_event_synchronize] = true,
-    [MEND_CALL_stream_synchronize] = true,
-    [MEND_CALL_host_alloc] = true,
-    [MEND_CALL_host_free] = true,
-    [MEND_CALL_host_register] = true,
-    [MEND_CALL_host_unregister] = true,
-    [MEND_CALL_reserve] = true,
-    [MEND_CALL_address_free] = true,
-    [MEND_CALL_create] = true,
-    [MEND_CALL_release] = true,
-    [MEND_CALL_map] = true,
-    [MEND_CALL_unmap] = true,
-    [MEND_CALL_set_access] = true,
-    [MEND_CALL_plain_alloc] = true,
-    [MEND_CALL_plain_free] = true,
-    [MEND_CALL_async_alloc] = true,
-    [MEND_CALL_async_free] = true,
-    [MEND_CALL_context_record] = true,
-    [MEND_CALL_event_record] = true, /* these two may wait for space in the stream's queue */
-    [MEND_CALL_stream_wait] = true,
-};
+    LONG(memory_info), LONG(context_synchronize), LONG(event_synchronize), LONG(stream_synchronize),
+    LONG(host_alloc), LONG(host_free), LONG(host_register), LONG(host_unregister), LONG(reserve),
+    LONG(address_free), LONG(create), LONG(release), LONG(map), LONG(unmap), LONG(set_access),
+    LONG(plain_alloc), LONG(plain_free), LONG(async_alloc), LONG(async_free), LONG(context_record),
+    LONG(event_record), LONG(stream_wait)};
+#undef LONG
+/* clang-format on */
 
 mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_answer answer)
 {

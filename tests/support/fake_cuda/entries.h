@@ -1,12 +1,13 @@
 /*
- * The entry points of the fake driver. Each is declared from the lists of driver/cuda_abi.h and
- * lab/driver/kernels.h, so that it has the real type, and works as documented by calling the
- * simulated device. Built with FAKE_CUDA_OLD the fake has no functions of CUDA 12.0.
+ * The entry points of the fake driver. Each is declared from the lists of the headers here, so that
+ * it has the real type, and works as documented by calling the simulated device. Built with
+ * FAKE_CUDA_OLD the fake has no functions of CUDA 12.0.
  */
 #ifndef MEND_TESTS_FAKE_CUDA_ENTRIES_H
 #define MEND_TESTS_FAKE_CUDA_ENTRIES_H
 
 #include "lab/driver/kernels.h"
+#include "lab/peers/cuda_pool.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 
 enum { FAKE_DRIVER_VERSION = 12080 };
@@ -17,6 +18,7 @@ MEND_CU_FUNCTIONS(X)
 MEND_CU_KERNEL_FUNCTIONS(X)
 #ifndef FAKE_CUDA_OLD
 MEND_CU_OPTIONAL_FUNCTIONS(X)
+MEND_CU_POOL_FUNCTIONS(X)
 #endif
 #undef X
 
