@@ -378,7 +378,7 @@ uint64_t trial_lingering_bytes(const trial *t)
         bytes += heap->imports.bytes;
         for (const mend_retired *retired = mend_retire_first(heap); retired != NULL;
              retired = mend_retire_next(retired)) {
-            bytes += retired->handle == 0 ? retired->size_bytes : 0;
+            bytes += retired->number == 0 ? retired->size_bytes : 0;
         }
         for (const mend_deferred *at =
                  mend_deferred_from(&heap->chunks.deferred, MEND_DEFERRED_HANDLES, 0);

@@ -403,7 +403,7 @@ static bool asleep_is_right(mend_validate_walk *a, const mend_chunk *chunk)
     bool is_right = true;
     MUST(chunk->is_frozen && chunk->missing != MEND_MISSING_NOTHING && chunk->pins == 0 &&
              !mend_chunk_is_exported(chunk) && has_memory == (chunk->memory.handle != 0) &&
-             !(has_memory && mend_retire_holds(a->heap, chunk->memory.handle) != NULL),
+             !(has_memory && mend_retire_holds(a->heap, chunk) != NULL),
          "the chunk 0x%lx sleeps, and is in use", chunk->address);
     for (size_t i = 0; i < kept->piece_count; i++) {
         const mend_kept_piece *piece = &kept->pieces[i];

@@ -256,8 +256,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
         }
     }
     mend_layout_note_peaks(heap, false);
-    if (x->is_private && chunk->address == 0 &&
-        mend_retire_holds(heap, chunk->memory.handle) == NULL) {
+    if (x->is_private && chunk->address == 0 && mend_retire_holds(heap, chunk) == NULL) {
         (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, false));
     }
 }
@@ -297,7 +296,7 @@ mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_cluste
     mend_cluster whole = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING && !chunk->is_frozen);
-    assert(parts != NULL || mend_retire_holds(heap, chunk->memory.handle) == NULL);
+    assert(parts != NULL || mend_retire_holds(heap, chunk) == NULL);
     *report = (mend_exchange_report){.copied_bytes = 0};
     exchange x = {.heap = heap,
                   .report = report,

@@ -36,7 +36,7 @@ static mend_result check(const mend_heap *heap)
                 "decommit them first",
                 (unsigned long long)at->address);
         }
-        const bool is_mapped_twice = mend_retire_holds(heap, at->memory.handle) != NULL;
+        const bool is_mapped_twice = mend_retire_holds(heap, at) != NULL;
         if (at->pins > 0 || is_mapped_twice) {
             return mend_failure(
                 MEND_ERROR_PINNED,

@@ -189,9 +189,8 @@ typedef struct mend_retired {
     mend_deferred deferred; /* by address, from its retirement on */
     uint64_t address;
     uint64_t size_bytes;
-    mend_chunk_handle handle; /* the chunk that it maps. 0: none of the pool's any more */
-    uint64_t number;          /* of that chunk, where it was its mapping */
-    int zone;                 /* the zone that the chunk was in */
+    uint64_t number; /* of the chunk that it maps. 0: none of the pool's */
+    int zone;        /* the zone that the chunk was in */
     mend_waits waits;
 } mend_retired;
 

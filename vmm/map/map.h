@@ -207,7 +207,7 @@ mend_retired *mend_retire_first(const mend_heap *heap);
 mend_retired *mend_retire_next(const mend_retired *retired);
 
 /* A retired mapping that still maps the chunk. NULL: none. */
-mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle);
+mend_retired *mend_retire_holds(const mend_heap *heap, const mend_chunk *chunk);
 
 /* After a failed transaction parts lose their chunks: claimed ones return to their places, and
  * created ones are released, unless the driver did not unmap them. The caller reserved nodes for

@@ -24,7 +24,6 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
     assert(chunk->address != address); /* the old mapping, not the current one */
     mend_retire(heap, &(const mend_retired){.address = address,
                                             .size_bytes = chunk->size_bytes,
-                                            .handle = chunk->memory.handle,
                                             .number = chunk->memory.number,
                                             .zone = chunk->zone,
                                             .waits = *waits});
@@ -152,10 +151,10 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
     }
 }
 
-mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
+mend_retired *mend_retire_holds(const mend_heap *heap, const mend_chunk *chunk)
 {
     mend_retired *at = mend_retire_first(heap);
-    while (at != NULL && at->handle != handle) {
+    while (at != NULL && at->number != chunk->memory.number) {
         at = mend_retire_next(at);
     }
     return at;
@@ -170,7 +169,7 @@ void mend_step_drop_parts(mend_heap *heap, mend_cluster parts[], size_t count)
             chunk->claim.address = 0;
             mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claim.waits);
         } else if (parts[i].is_created && chunk->address == 0 &&
-                   mend_retire_holds(heap, chunk->memory.handle) == NULL) {
+                   mend_retire_holds(heap, chunk) == NULL) {
             (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, true));
         }
         parts[i].chunk = NULL;
@@ -196,7 +195,7 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
     const int zone = retired->zone;
     mend_waits waits = {0};
     mend_waits of_present = {0};
-    assert(retired->handle == chunk->memory.handle && mend_chunk_is_empty(chunk) && present != 0);
+    assert(retired->number == chunk->memory.number && mend_chunk_is_empty(chunk) && present != 0);
     mend_layout_detach(heap, chunk, &waits);
     mend_waits_add_all(env, &of_present, &waits);
     mend_waits_add_all(env, &waits, &retired->waits);

@@ -108,7 +108,7 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
         mend_chunk *next = withdrawn->claim.next;
         uint64_t size_bytes = withdrawn->size_bytes;
         assert(withdrawn->address == 0 && mend_chunk_is_empty(withdrawn));
-        mend_retired *left = mend_retire_holds(heap, withdrawn->memory.handle);
+        mend_retired *left = mend_retire_holds(heap, withdrawn);
         if (left == NULL) {
             mend_status status = mend_chunk_release(&heap->chunks, withdrawn, false);
             if (status == MEND_DRIVER_OK) {
@@ -212,11 +212,10 @@ mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], si
                 i++;
                 continue;
             }
-            bool fits =
-                at->size_bytes == sleeper->size_bytes &&
-                (at->memory.share_types & share_types) == share_types &&
-                (gives ? at->address == 0 && mend_retire_holds(heap, at->memory.handle) == NULL
-                       : can_withdraw(heap, at, may_unmap) && withdraw(heap, at));
+            bool fits = at->size_bytes == sleeper->size_bytes &&
+                        (at->memory.share_types & share_types) == share_types &&
+                        (gives ? at->address == 0 && mend_retire_holds(heap, at) == NULL
+                               : can_withdraw(heap, at, may_unmap) && withdraw(heap, at));
             if (fits && gives) {
                 mend_chunk_take_memory(&heap->chunks, sleeper, at);
                 *given_bytes += sleeper->size_bytes;

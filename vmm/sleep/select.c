@@ -96,7 +96,7 @@ static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const cont
         selection->pinned_bytes += bytes;
         return false;
     }
-    if (mend_retire_holds(heap, chunk->memory.handle) != NULL) {
+    if (mend_retire_holds(heap, chunk) != NULL) {
         selection->mapped_bytes += bytes;
         return false;
     }
