@@ -218,7 +218,7 @@ static mend_result plan_ways_back(restoration *r, const target *t)
         if (planned == retired) {
             continue;
         }
-        if (chunk == NULL || chunk->address == 0 || chunk->pins > 0 || chunk->is_frozen ||
+        if (chunk == NULL || chunk->address == 0 || chunk->holds != 0 ||
             !is_kept(r, &retired->waits) || planned != NULL) {
             return wrong_block(t, "its memory was given to something else");
         }

@@ -138,9 +138,18 @@ typedef struct mend_chunk {
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
 
+    /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It stays so
+     * after a transaction only while the driver refuses to restore the mapping or access. */
+    union {
+        struct {
+            uint32_t pins; /* on its mapping: while there is one, the mapping stays */
+            uint32_t is_frozen;
+        };
+        uint64_t holds; /* both, as one: 0 if neither keeps it out of `empty` */
+    };
+
     mend_tree_node by_size; /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;        /* ... `newly_empty`, perhaps in use again. Else alone */
-    uint64_t pins; /* number of pins on its mapping: while there is one, the mapping stays */
     uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so. Each block pins it */
     int file;              /* the chunk for other processes. Only while there are exports by file */
     int zone;              /* of its address */
@@ -155,13 +164,7 @@ typedef struct mend_chunk {
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
                              * last asked about. Epoch 0: none since it became empty */
     mend_contents *kept;    /* backup of a sleeping chunk. NULL: it does not sleep */
-
-    /* Frozen by an exchange or by a sleep: never in `empty`, even without live bytes. It
-     * stays so after a transaction only while the driver refuses to restore the mapping or
-     * access. */
-    bool is_frozen;
     mend_chunk_missing missing;
-
     mend_memory memory;
     mend_claim claim;
 } mend_chunk;
@@ -316,7 +319,7 @@ static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
 {
-    return chunk->live_bytes == 0 && chunk->pins == 0 && !chunk->is_frozen;
+    return chunk->live_bytes == 0 && chunk->holds == 0;
 }
 
 /* Whether nothing but its pins keeps the chunk out of the set of empty ones. */

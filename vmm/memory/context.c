@@ -232,10 +232,9 @@ mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_
 /* ---- the context ----------------------------------------------------------------------------- */
 
 /*
- * Waits for the whole context: for memory freed without a stream, or on streams out of reach. An
- * event of the context covers all that was freed on every stream before it was recorded, and
- * streams wait for it on the device. Several may wait at a time. Or the CPU waits for the context.
- * Neither covers frees in a graph pool, whose graphs may be launched again.
+ * Waits for the whole context: for memory freed without a stream, or on streams out of reach.
+ * Streams wait for an event of the context on the device, or the CPU waits. Several events may wait
+ * at a time. Neither covers frees in a graph pool, whose graphs may be launched again.
  */
 
 mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits)

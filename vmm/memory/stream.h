@@ -358,10 +358,6 @@ typedef enum mend_reach {
 /* Asks the driver, and learns the stream's identity. */
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach);
 
-/* Once there is a stream of another device, memory without an event of its stream waits for several
- * contexts: the pool's own, and the open contexts of all devices whose streams the pool has
- * seen. */
-
 /* The pool serves the streams of a device, which the driver does not identify. Errors of
  * device_open. */
 mend_status mend_foreign_admit_device(mend_streams *streams, int device);

@@ -221,7 +221,8 @@ static inline void mend_streams_begin_call(mend_streams *streams, uint32_t strea
 void mend_streams_end_call(mend_streams *streams, uint32_t stream);
 
 /* All calls below need the `grow` lock too, unless their comment says otherwise, and release
- * `state` meanwhile. */
+ * `state` while they stall the CPU, record an event or queue a wait, which block while the stream's
+ * queue is full. Afterwards streams and frees may have changed. */
 
 /* Waits for all work of the pool's context and of the others. *waits: number of contexts waited
  * for, also if a later one fails. */
@@ -248,12 +249,6 @@ mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking);
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 
 /* ---- fence.c --------------------------------------------------------------------------------- */
-
-/*
- * Poll and wait need the `grow` lock too: calls that stall the CPU release `state` meanwhile. So do
- * event_record and stream_wait, which block while the stream's queue is full. Afterwards streams
- * and frees may have changed.
- */
 
 /* Queries the oldest events of each stream. True if any has passed. */
 bool mend_streams_poll(mend_streams *streams);
