@@ -1,6 +1,7 @@
 #include "tests/fake_cuda/found.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,8 +56,21 @@ mend_sim_ledger ledger_of_fake(void)
     return ledger;
 }
 
+/* Only pinned pages are kept from children of fork. */
+static bool has_pinned_pages(void)
+{
+    char line[512];
+    bool has_any = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        has_any = has_any || (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc ") != NULL);
+    }
+    return file == NULL || fclose(file) != 0 || has_any;
+}
+
 void expect_nothing_left(void)
 {
+    EXPECT_FALSE(has_pinned_pages());
     const mend_sim_ledger ledger = ledger_of_fake();
     EXPECT_U64_EQ(0, ledger.chunks);
     EXPECT_U64_EQ(0, ledger.mappings);

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Set where files stay open by design: those of a CUDA driver, from its first use on, and recordings
- * that were read. Else each test closes its own. */
+/* Set where files stay open by design: those of a CUDA driver, from its first use on, and
+ * recordings that were read. Else each test closes its own. */
 extern bool mend_test_files_stay;
 
 /* Without the socket for exports, which stays open until the process ends. */

@@ -13,10 +13,17 @@
 #include "tests/support/patience.h"
 #include "tests/support/place.h"
 
+static uint64_t reserved(mend_world *w)
+{
+    return mend_world_stats(w).reserved_bytes;
+}
+
 static uint64_t collect(mend_world *w)
 {
+    const uint64_t before_bytes = reserved(w);
     uint64_t released_bytes = UINT64_MAX;
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_BY_POLICY, &released_bytes));
+    EXPECT_U64_EQ(before_bytes - reserved(w), released_bytes);
     return released_bytes;
 }
 
@@ -29,11 +36,6 @@ static bool open_world(mend_world *w, void (*configure)(mend_world *))
         mend_test_place(w->pool, &chunks);
     }
     return is_open;
-}
-
-static uint64_t reserved(mend_world *w)
-{
-    return mend_world_stats(w).reserved_bytes;
 }
 
 /* The test is the background thread. */
@@ -99,6 +101,20 @@ KIT_TEST_IN(pool_collect, what_is_above_the_soft_limit_goes_back_at_once,
     EXPECT_U64_EQ(5 * MEND_MIB, collect(w) + reserved(w) - MEND_MIB);
     EXPECT_TRUE(reserved(w) <= 2 * MEND_MIB);
     EXPECT_U64_EQ(0, collect(w));
+}
+
+/* A chunk that was not used for long, and one from just now. */
+KIT_TEST_IN(pool_collect, both_reasons_count_in_one_answer, open_idle(w, two_mib_are_soft))
+{
+    void *large = NULL;
+    kit_alloc(w, MEND_MIB, S(0));
+    kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+    EXPECT_U64_EQ(0, collect(w));
+    pass(w, 20);
+    EXPECT_OK(mend_alloc_with(w->pool, 2 * MEND_MIB, S(0),
+                              KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &large));
+    kit_free(w, large, S(0));
+    EXPECT_U64_EQ(3 * MEND_MIB, collect(w));
 }
 
 KIT_TEST_IN(pool_collect, what_is_to_stay_stays_above_the_soft_limit,
