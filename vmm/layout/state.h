@@ -388,6 +388,7 @@ typedef struct mend_keeping {
         copies_limit;                /* memory of the host in these, and the most there may be */
     uint64_t room_bytes, most_bytes; /* of these and of sleeping chunks, and the most of sleeping
                                       * chunks */
+    bool is_abandoned;               /* the heap ends without a context: the driver keeps them */
 } mend_keeping;
 
 /* Memory of another process, as it is mapped here. */

@@ -40,7 +40,7 @@ static void unmap_pages(mend_heap *heap, void *pages, uint64_t size_bytes)
 static bool free_host(mend_heap *heap, void *host, uint64_t registered_bytes)
 {
     const mend_driver *driver = heap->driver;
-    if (host == NULL) {
+    if (host == NULL || heap->keeping.is_abandoned) {
         return true;
     }
     if (!mend_retire_copies_have_ended(heap) ||
@@ -73,29 +73,21 @@ void mend_keep_drop(mend_heap *heap, mend_contents *kept)
 
 void mend_keep_clear(mend_heap *heap, mend_ending *ending)
 {
-    const bool has_context = ending->has_context;
+    heap->keeping.is_abandoned = !ending->has_context;
     if (ending->is_idle) {
         heap->retire.copies = (mend_stamp){0};
     }
-    const mend_chunk *chunk =
-        heap->chunks.asleep_count > 0 ? mend_chunk_from(&heap->chunks, 0) : NULL;
-    for (; chunk != NULL; chunk = mend_chunk_next(chunk)) {
-        mend_contents *kept = chunk->kept;
-        if (kept != NULL && !has_context) {
-            kept->host = NULL;
-        }
-        mend_keep_drop(heap, kept);
-    }
-    for (mend_tree_node *at = has_context ? NULL : mend_tree_first(&heap->keeping.copies);
-         at != NULL; at = mend_tree_next(at)) {
-        COPY_OF(at)->host = NULL;
+    for (const mend_chunk *chunk = heap->chunks.asleep_count > 0 ? mend_chunk_from(&heap->chunks, 0)
+                                                                 : NULL;
+         chunk != NULL; chunk = mend_chunk_next(chunk)) {
+        mend_keep_drop(heap, chunk->kept);
     }
     mend_copies_shrink(heap, 0);
     mend_deferred *deferred;
     while ((deferred = mend_deferred_from(&heap->chunks.deferred, MEND_DEFERRED_HOST_MEMORY, 0)) !=
            NULL) {
         mend_contents *kept = MEND_CONTAINER_OF(deferred, mend_contents, deferred);
-        (void)free_host(heap, has_context ? kept->host : NULL, kept->registered_bytes);
+        (void)free_host(heap, kept->host, kept->registered_bytes);
         mend_defer(&heap->chunks.deferred, deferred, MEND_DEFERRED_NOTHING, 0);
         free(kept);
     }

@@ -50,59 +50,41 @@ int mend_keep_of(const mend_sleep_options *options, uint64_t tag)
     return options->rule_count == 0 ? MEND_BACKUP_HOST : MEND_STAY_RESIDENT;
 }
 
-/* The pieces of a chunk: their number, and the pieces themselves unless `kept` is NULL. */
-static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *chunk,
-                          const mend_span *first, mend_contents *kept)
-{
-    uint64_t end = chunk->address + chunk->size_bytes;
-    mend_kept_piece last = {0};
-    size_t count = 0;
-    for (const mend_span *span = first; span != NULL && span->address < end; span = span->next) {
-        uint64_t from = mend_max_u64(span->address, chunk->address);
-        uint64_t to = mend_min_u64(mend_span_end(span), end);
-        mend_kept_piece part = {.offset_bytes = from - chunk->address,
-                                .size_bytes = to - from,
-                                .backup = span->live ? mend_keep_of(options, span->sleep_tag) : 0};
-        const uint64_t last_end = last.offset_bytes + last.size_bytes;
-        assert(part.backup != MEND_STAY_RESIDENT && part.offset_bytes >= last_end);
-        if (kept != NULL && part.backup == MEND_DISCARD) {
-            kept->dropped_bytes += part.size_bytes;
-        }
-        if (part.backup != MEND_BACKUP_HOST && part.backup != MEND_BACKUP_FILE) {
-            continue;
-        }
-        if (count > 0 && part.backup == last.backup && part.offset_bytes - last_end < GAP_BYTES) {
-            last.size_bytes = part.offset_bytes + part.size_bytes - last.offset_bytes;
-        } else {
-            last = part;
-            count++;
-        }
-        if (kept != NULL) {
-            kept->pieces[count - 1] = last;
-        }
-    }
-    return count;
-}
-
 mend_contents *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
-                              const mend_span *first)
+                              const mend_span *first, size_t spans)
 {
-    size_t count = find_pieces(options, chunk, first, NULL);
-    mend_contents *kept = calloc(1, sizeof(*kept) + count * sizeof(kept->pieces[0]));
+    mend_contents *kept = calloc(1, sizeof(*kept) + spans * sizeof(kept->pieces[0]));
     if (kept == NULL) {
         return NULL;
     }
     kept->address = chunk->address;
-    kept->piece_count = find_pieces(options, chunk, first, kept);
-    assert(kept->piece_count == count);
-    for (size_t i = 0; i < count; i++) {
+    mend_kept_piece *last = NULL;
+    for (const mend_span *span = first; spans > 0; span = span->next, spans--) {
+        const uint64_t from = mend_max_u64(span->address, chunk->address) - chunk->address;
+        const uint64_t end = mend_min_u64(mend_span_end(span) - chunk->address, chunk->size_bytes);
+        const int backup = span->live ? mend_keep_of(options, span->sleep_tag) : 0;
+        assert(backup != MEND_STAY_RESIDENT);
+        kept->dropped_bytes += backup == MEND_DISCARD ? end - from : 0;
+        if (backup != MEND_BACKUP_HOST && backup != MEND_BACKUP_FILE) {
+            continue;
+        }
+        if (last == NULL || last->backup != backup ||
+            from - (last->offset_bytes + last->size_bytes) >= GAP_BYTES) {
+            last = &kept->pieces[kept->piece_count++];
+            *last = (mend_kept_piece){.offset_bytes = from, .backup = backup};
+        }
+        last->size_bytes = end - last->offset_bytes;
+    }
+    for (size_t i = 0; i < kept->piece_count; i++) {
         mend_kept_piece *piece = &kept->pieces[i];
         uint64_t *bytes = piece->backup == MEND_BACKUP_HOST ? &kept->host_bytes : &kept->file_bytes;
-        piece->at = *bytes; /* in the file it begins where the chunk's part does, which is not known
-                             * yet */
+        piece->at =
+            *bytes; /* in a file it begins where the chunk's part does, which is not known */
         *bytes += piece->size_bytes;
     }
-    return kept;
+    mend_contents *less =
+        realloc(kept, sizeof(*kept) + kept->piece_count * sizeof(kept->pieces[0]));
+    return less != NULL ? less : kept;
 }
 
 void mend_keep_empty(mend_heap *heap, mend_contents *kept)
@@ -122,14 +104,14 @@ void mend_keep_empty(mend_heap *heap, mend_contents *kept)
 static const mend_kept_piece *piece_of(const mend_contents *kept, uint64_t offset_bytes,
                                        uint64_t size_bytes)
 {
-    const mend_kept_piece *found = NULL;
-    for (size_t i = 0; i < kept->piece_count && found == NULL; i++) {
+    for (size_t i = 0; i < kept->piece_count; i++) {
         const mend_kept_piece *piece = &kept->pieces[i];
-        const bool has = piece->offset_bytes <= offset_bytes &&
-                         offset_bytes + size_bytes <= piece->offset_bytes + piece->size_bytes;
-        found = has ? piece : NULL;
+        if (piece->offset_bytes <= offset_bytes &&
+            offset_bytes + size_bytes <= piece->offset_bytes + piece->size_bytes) {
+            return piece;
+        }
     }
-    return found;
+    return NULL;
 }
 
 bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span)
@@ -454,8 +436,7 @@ static mend_result read_backup(mend_heap *heap, uint64_t address, uint64_t size_
 {
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     backup_part part;
-    for (uint64_t seen = 0; seen < size_bytes;
-         seen += part.size_bytes) { /* before any is written */
+    for (uint64_t seen = 0; seen < size_bytes; seen += part.size_bytes) { /* before a write */
         MEND_TRY(find_part(heap, address + seen, size_bytes - seen, &part));
     }
     for (uint64_t done = 0; done < size_bytes; done += part.size_bytes) {

@@ -36,15 +36,10 @@ enum { TEXT_BYTES = 4096 };
 static void read_text(const char *folder, const char *name, char text[TEXT_BYTES])
 {
     char path[2 * TEXT_BYTES];
-    size_t length = 0;
-    ssize_t got = 0;
     snprintf(path, sizeof(path), "%s%s", folder, name);
     const int file = mend_file_keep(open(path, O_RDONLY | O_CLOEXEC));
-    do {
-        got = file >= 0 ? read(file, text + length, TEXT_BYTES - 1 - length) : 0;
-        length += got > 0 ? (size_t)got : 0;
-    } while (got > 0);
-    text[length] = '\0';
+    const ssize_t got = file >= 0 ? read(file, text, TEXT_BYTES - 1) : 0;
+    text[got > 0 ? got : 0] = '\0';
     if (file >= 0) {
         close(file);
     }
@@ -137,8 +132,7 @@ static void write_at_once(unsigned char *begin, uint64_t size_bytes)
     const uint64_t part_bytes = mend_align_up(size_bytes / count, MEND_PINNED_PAGE_BYTES);
 
     writer writers[MOST_WRITERS] = {{.is_started = false}};
-    uint64_t at = 0;
-    for (uint64_t i = 0; at < size_bytes; i++, at += part_bytes) {
+    for (uint64_t i = 0, at = 0; at < size_bytes; i++, at += part_bytes) {
         writer *next = &writers[i];
         next->begin = begin + at;
         next->size_bytes = mend_min_u64(size_bytes - at, part_bytes);
@@ -146,13 +140,10 @@ static void write_at_once(unsigned char *begin, uint64_t size_bytes)
             i > 0 && mend_signals_start_thread(&next->thread, "mend-pages", write_pages, next);
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (!writers[i].is_started) {
-            write_pages(&writers[i]);
-        }
-    }
-    for (uint64_t i = 0; i < count; i++) {
         if (writers[i].is_started) {
             pthread_join(writers[i].thread, NULL);
+        } else {
+            write_pages(&writers[i]);
         }
     }
 }

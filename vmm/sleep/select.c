@@ -67,9 +67,9 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
     contents found = {0};
     uint64_t end = chunk->address + chunk->size_bytes;
     MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
-        found.first = found.first != NULL ? found.first : span;
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
+        found.first = found.first != NULL ? found.first : span;
         found.spans++;
         const bool sleeps = span->live
                                 ? mend_keep_of(options, span->sleep_tag) != MEND_STAY_RESIDENT
@@ -87,28 +87,24 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
 
 /* Whether the memory of the chunk can be released. Otherwise counts why not. */
 static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const contents *held,
-                      mend_selection *selection)
+                      mend_selection *selection, mend_sleep_report *report)
 {
-    uint64_t bytes = held->to_sleep_bytes;
-    if (chunk->pins > 0) {
-        bool is_first = bytes > 0 && selection->pinned_at == 0;
-        selection->pinned_at = is_first ? chunk->address : selection->pinned_at;
-        selection->pinned_bytes += bytes;
-        return false;
+    const uint64_t bytes = held->to_sleep_bytes;
+    const bool is_mapped = chunk->pins == 0 && mend_retire_holds(heap, chunk) != NULL;
+    if (chunk->pins == 0 && !is_mapped && held->to_stay_bytes == 0) {
+        return true;
     }
-    if (mend_retire_holds(heap, chunk) != NULL) {
-        selection->mapped_bytes += bytes;
-        return false;
+    if (chunk->pins > 0 && bytes > 0 && selection->pinned_at == 0) {
+        selection->pinned_at = chunk->address;
     }
-    if (held->to_stay_bytes > 0) {
-        selection->beside_bytes += bytes;
-        return false;
-    }
-    return true;
+    report->pinned_bytes += chunk->pins > 0 ? bytes : 0;
+    report->mapped_bytes += is_mapped ? bytes : 0;
+    report->stayed_bytes += bytes;
+    return false;
 }
 
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
-                                 mend_selection *selection)
+                                 mend_selection *selection, mend_sleep_report *report)
 {
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     *selection = (mend_selection){0};
@@ -122,10 +118,11 @@ mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *opti
         const bool sleeps = mend_chunk_sleeps(chunk);
         const bool is_asked = held.to_sleep_bytes > 0 || held.graphs_bytes > 0;
         selection->asleep_bytes += sleeps ? held.to_sleep_bytes : 0;
-        if (sleeps || !is_asked || chunk->is_frozen || !can_sleep(heap, chunk, &held, selection)) {
+        if (sleeps || !is_asked || chunk->is_frozen ||
+            !can_sleep(heap, chunk, &held, selection, report)) {
             continue;
         }
-        mend_contents *kept = mend_keep_plan(options, chunk, held.first);
+        mend_contents *kept = mend_keep_plan(options, chunk, held.first, held.spans);
         if (kept == NULL) {
             mend_selection_clear(heap, selection);
             return mend_no_host_memory("a sleep");

@@ -33,23 +33,18 @@ typedef struct sleeping {
 
 /* ---- before anything changes ----------------------------------------------------------------- */
 
-static uint64_t stayed_bytes(const mend_selection *selection)
-{
-    return selection->beside_bytes + selection->pinned_bytes + selection->mapped_bytes;
-}
-
 /* The reasons of a refused call, by name. */
-static mend_result check(const sleeping *s)
+static mend_result check(const sleeping *s, const mend_sleep_report *report)
 {
     const mend_selection *selection = &s->selection;
     if (selection->pinned_at != 0 && s->options->skip_pinned != 1) {
         return mend_failure(MEND_ERROR_PINNED,
                             "mend_sleep: %llu bytes that are to sleep are pinned or exported, the "
                             "first in the chunk at 0x%llx; skip_pinned leaves them awake",
-                            (unsigned long long)selection->pinned_bytes,
+                            (unsigned long long)report->pinned_bytes,
                             (unsigned long long)selection->pinned_at);
     }
-    if (selection->count == 0 && stayed_bytes(selection) == 0 && selection->asleep_bytes > 0) {
+    if (selection->count == 0 && report->stayed_bytes == 0 && selection->asleep_bytes > 0) {
         return mend_failure(MEND_ERROR_ASLEEP,
                             "mend_sleep: all %llu bytes of blocks that are to sleep are asleep",
                             (unsigned long long)selection->asleep_bytes);
@@ -234,11 +229,8 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
     report->matched_bytes = match.bytes;
     report->unmatched_tags = match.unmatched_tags;
     report->unmatched_tag = match.unmatched_tag;
-    MEND_TRY(mend_select_to_sleep(heap, s->options, selection));
-    report->pinned_bytes = selection->pinned_bytes;
-    report->mapped_bytes = selection->mapped_bytes;
-    report->stayed_bytes = stayed_bytes(selection);
-    mend_result result = check(s);
+    MEND_TRY(mend_select_to_sleep(heap, s->options, selection, report));
+    mend_result result = check(s, report);
     if (result == MEND_OK && selection->count > 0) {
         result = perform(s, report);
     }

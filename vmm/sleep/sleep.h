@@ -28,13 +28,9 @@ typedef struct mend_selection {
     size_t count;
     size_t spans;          /* in these chunks */
     uint64_t asleep_bytes; /* of blocks that are to sleep, and do */
-    uint64_t beside_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */
-    uint64_t pinned_bytes; /* in chunks with a pin or an export */
-    uint64_t mapped_bytes; /* in chunks that are mapped at a second address */
-    uint64_t pinned_at;    /* the first chunk with a pin that holds such a block. 0: none */
+    uint64_t pinned_at;    /* the first chunk with a pin that holds a block that is to. 0: none */
 } mend_selection;
 
-/* Whether it is one of these sleep tags. */
 bool mend_is_tag_of(uint64_t tag, const uint64_t *tags, size_t tag_count);
 
 /* Whether it is free memory for captured graphs. */
@@ -52,8 +48,9 @@ typedef struct mend_match {
 mend_result mend_match_names(const mend_heap *heap, const mend_sleep_options *options,
                              const uint64_t *tags, size_t tag_count, mend_match *match);
 
+/* The report gets what is to sleep and stays. */
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
-                                 mend_selection *selection);
+                                 mend_selection *selection, mend_sleep_report *report);
 
 /* Frees the selection, and the planned backups of chunks that do not sleep. Calls the driver. */
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);
@@ -103,9 +100,9 @@ mend_sleep_rule mend_rule_at(const mend_sleep_options *options, size_t at);
 int mend_rule_of(const mend_sleep_options *options, uint64_t tag);
 int mend_keep_of(const mend_sleep_options *options, uint64_t tag);
 
-/* The pieces of a chunk. Nothing is copied yet. `first` overlaps the chunk. NULL: malloc failed. */
+/* The pieces of a chunk with so many spans. Nothing is copied yet. NULL: malloc failed. */
 mend_contents *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
-                              const mend_span *first);
+                              const mend_span *first, size_t spans);
 
 /* Frees the backup of a chunk without live blocks. The record stays, and nothing is copied when the
  * chunk wakes. */
