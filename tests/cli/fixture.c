@@ -88,6 +88,7 @@ mend_result fixture_read_values(const void *bytes, size_t size, mend_value_store
     EXPECT_RESULT(MEND_OK, mend_byte_source_open(&source, file.path));
     mend_result result = mend_is_pickle(*(const char *)bytes) ? mend_pickle_read(&source, store)
                                                               : mend_json_read(&source, store);
+    EXPECT_TRUE(result != MEND_OK || mend_byte_source_position(&source) == size);
     mend_byte_source_close(&source);
     return result;
 }

@@ -39,7 +39,7 @@ mend_trace *fixture_read_trace(const char *text);
 /* A trace that must be good. */
 mend_trace *fixture_trace(const char *text);
 
-/* Reads bytes as a pickle, or else as JSON, into a store. */
+/* Reads bytes, to the last one, as a pickle, or else as JSON, into a store. */
 mend_result fixture_read_values(const void *bytes, size_t size, mend_value_store *store);
 
 /* Written down in short: see fixture_replays. */

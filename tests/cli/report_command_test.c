@@ -139,7 +139,7 @@ MEND_TEST(report_command, json_is_one_object_with_all_of_it)
                                           &file, "'against': {", NULL);
     mend_value_store store;
     mend_value_store_init(&store, NULL);
-    ASSERT_RESULT(MEND_OK, fixture_read_values(again.out, strlen(again.out), &store));
+    ASSERT_RESULT(MEND_OK, fixture_read_values(again.out, strcspn(again.out, "\n"), &store));
     EXPECT_U64_EQ(1, mend_value_of(mend_value_of(store.stack[0], "against"), "suspects").number);
     mend_value_store_clear(&store);
 }

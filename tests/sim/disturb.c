@@ -11,40 +11,39 @@
 #include "tests/support/child.h"
 #include "tests/support/forked.h"
 
+const char *const trial_driver_calls[MEND_DRIVER_CALL_COUNT + 1] = {
+#define X(member, name, bytes, parameters, arguments) #member,
+    MEND_DRIVER_CALLS(X)
+#undef X
+        "any call",
+};
+
 /* The calls a pool makes: all of them may fail, or any of them. */
-static const struct {
-    const char *member;
-    mend_driver_call call;
-} failing[] = {
-#define CALL(member)                                                                               \
-    {                                                                                              \
-#member, MEND_CALL_##member                                                                \
-    }
-    CALL(memory_info),
-    CALL(context_push),
-    CALL(context_synchronize),
-    CALL(exchange_capture_mode),
-    CALL(reserve),
-    CALL(address_free),
-    CALL(create),
-    CALL(release),
-    CALL(map),
-    CALL(unmap),
-    CALL(set_access),
-    CALL(stream_wait),
-    CALL(stream_get_info),
-    CALL(event_create),
-    CALL(event_record),
-    CALL(event_query),
-    CALL(event_synchronize),
-    {NULL, MEND_DRIVER_CALL_COUNT},
-    CALL(stream_synchronize),
-    CALL(fill),
-    CALL(copy),
-    CALL(stream_create),
-    CALL(host_alloc),
-    CALL(host_free),
-#undef CALL
+static const mend_driver_call failing[] = {
+    [FAULT_OF_MEMORY_INFO] = MEND_CALL_memory_info,
+    MEND_CALL_context_push,
+    [FAULT_OF_WAIT] = MEND_CALL_context_synchronize,
+    MEND_CALL_exchange_capture_mode,
+    MEND_CALL_reserve,
+    MEND_CALL_address_free,
+    [FAULT_OF_CREATE] = MEND_CALL_create,
+    MEND_CALL_release,
+    [FAULT_OF_MAP] = MEND_CALL_map,
+    MEND_CALL_unmap,
+    [FAULT_OF_SET_ACCESS] = MEND_CALL_set_access,
+    MEND_CALL_stream_wait,
+    MEND_CALL_stream_get_info,
+    MEND_CALL_event_create,
+    MEND_CALL_event_record,
+    MEND_CALL_event_query,
+    MEND_CALL_event_synchronize,
+    MEND_DRIVER_CALL_COUNT,
+    [FAULT_OF_SYNCHRONIZE] = MEND_CALL_stream_synchronize,
+    MEND_CALL_fill,
+    MEND_CALL_copy,
+    MEND_CALL_stream_create,
+    MEND_CALL_host_alloc,
+    MEND_CALL_host_free,
 };
 
 const char *trial_ambush_name(int action)
@@ -164,15 +163,9 @@ bool trial_plant_fault(trial *t, const operation *op)
     static const uint64_t counts[] = {1, 1, 2, 3, 5, 1, UINT64_MAX, 0};
     size_t at = op->size % (sizeof(failing) / sizeof(failing[0]));
     int how = op->amount % 8;
-    assert(failing[FAULT_OF_MEMORY_INFO].call == MEND_CALL_memory_info);
-    assert(failing[FAULT_OF_WAIT].call == MEND_CALL_context_synchronize);
-    assert(failing[FAULT_OF_CREATE].call == MEND_CALL_create);
-    assert(failing[FAULT_OF_MAP].call == MEND_CALL_map);
-    assert(failing[FAULT_OF_SET_ACCESS].call == MEND_CALL_set_access);
-    assert(failing[FAULT_OF_SYNCHRONIZE].call == MEND_CALL_stream_synchronize);
     assert(counts[FAULT_FOR_EVER] == UINT64_MAX);
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = failing[at].member;
+    fault.call = failing[at] != MEND_DRIVER_CALL_COUNT ? trial_driver_calls[failing[at]] : NULL;
     fault.status = statuses[op->thread % 4];
     fault.after_calls = op->alignment % 24;
     fault.count = counts[how];
@@ -183,7 +176,7 @@ bool trial_plant_fault(trial *t, const operation *op)
     }
     t->faults_stand = true;
     t->faults_last = t->faults_last || how >= 6;
-    t->outcome->tally.planted[failing[at].call]++;
+    t->outcome->tally.planted[failing[at]]++;
     return true;
 }
 

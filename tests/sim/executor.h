@@ -127,6 +127,9 @@ typedef struct trial_outcome {
 const char *trial_verdict_name(trial_verdict verdict);
 const char *trial_ambush_name(int action);
 
+/* Names of driver calls. The last: any of them. */
+extern const char *const trial_driver_calls[MEND_DRIVER_CALL_COUNT + 1];
+
 /* Runs operations in a world of their own, start to end. */
 void trial_run(const trial_config *config, const operation *ops, size_t count,
                trial_outcome *outcome);

@@ -3,13 +3,6 @@
 
 #define LLU(value) ((unsigned long long)(value))
 
-static const char *const calls[MEND_DRIVER_CALL_COUNT + 1] = {
-#define X(member, name, bytes, parameters, arguments) #member,
-    MEND_DRIVER_CALLS(X)
-#undef X
-        "any call",
-};
-
 static void print_operations(FILE *out, const trial_tally *tally)
 {
     fprintf(out, "\n%-16s %12s %12s  answers other than OK\n", "operation", "done", "skipped");
@@ -32,7 +25,8 @@ static void print_faults(FILE *out, const trial_tally *tally)
     for (int i = 0; i <= MEND_DRIVER_CALL_COUNT; i++) {
         uint64_t failed = i < MEND_DRIVER_CALL_COUNT ? tally->failed_calls[i] : 0;
         if (tally->planted[i] + failed != 0) {
-            fprintf(out, "%-22s %12llu %12llu\n", calls[i], LLU(tally->planted[i]), LLU(failed));
+            fprintf(out, "%-22s %12llu %12llu\n", trial_driver_calls[i], LLU(tally->planted[i]),
+                    LLU(failed));
         }
     }
     fprintf(out, "\n%-40s %12s\n", "in the midst of a call", "times");
