@@ -139,9 +139,7 @@ bool trial_lacks_mappings(const trial *t, int pool)
 uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
 {
     uint64_t sums[ASLEEP_FIGURES] = {0};
-    const mend_tree_node *at = mend_tree_first(&pool->pool->heap.chunks.mapped);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &pool->pool->heap.chunks.mapped) {
         if (mend_chunk_sleeps(chunk)) {
             sums[ASLEEP_SIZE] += chunk->size_bytes;
             sums[ASLEEP_LIVE] += chunk->live_bytes;
@@ -244,9 +242,7 @@ static uint64_t graphs_asleep(const trial *t, int pool, const trial_call *call)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
     uint64_t bytes = 0;
-    const mend_tree_node *at = trial_sleeps(t, pool) ? mend_tree_first(&heap->chunks.mapped) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         const uint64_t end = chunk->address + chunk->size_bytes;
         const mend_span *span =
             mend_chunk_sleeps(chunk) ? mend_heap_span_at(heap, chunk->address) : NULL;

@@ -418,11 +418,9 @@ static void check_addresses(trial *t, const trial_call *call)
     }
     /* It may map more than it needs: the chunks in whose free ends it begins and ends. */
     const uint64_t size_bytes = call->size_bytes + 2 * largest_bytes;
-    const mend_list *head = &heap->space.reservations;
     bool has_any = false;
-    for (const mend_list *at = head->next; at != head; at = at->next) {
-        has_any = has_any || has_stretch(heap, MEND_CONTAINER_OF(at, mend_reservation, link),
-                                         size_bytes, call->alignment_bytes);
+    MEND_LIST_EACH(const mend_reservation, at, link, &heap->space.reservations) {
+        has_any = has_any || has_stretch(heap, at, size_bytes, call->alignment_bytes);
     }
     trial_claim(t, TRIAL_REFUSED, t->config.address_devices != 0,
                 "no addresses for %llu bytes where there are 128 TiB", LLU(call->size_bytes));

@@ -64,9 +64,8 @@ static uint64_t bytes_without_access(const trial *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
-        mend_tree_node *at = mend_tree_first(&t->pools[i].pool->heap.chunks.mapped);
-        for (; at != NULL; at = mend_tree_next(at)) {
-            const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        const mend_tree *mapped = &t->pools[i].pool->heap.chunks.mapped;
+        MEND_TREE_EACH(const mend_chunk, chunk, by_address, mapped) {
             bytes += chunk->missing == MEND_MISSING_ACCESS ? chunk->size_bytes : 0;
         }
     }

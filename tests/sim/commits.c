@@ -120,10 +120,10 @@ uint64_t trial_needed(trial *t, const trial_call *call)
 
 bool trial_any_was_exported(const trial *t, int pool)
 {
-    const mend_tree_node *at = mend_tree_first(&t->pools[pool].pool->heap.chunks.all);
+    const mend_tree *all = &t->pools[pool].pool->heap.chunks.all;
     bool any = false;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        any |= MEND_CONTAINER_OF(at, mend_chunk, memory.by_number)->memory.was_exported;
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, all) {
+        any |= chunk->memory.was_exported;
     }
     return any;
 }

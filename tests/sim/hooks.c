@@ -176,8 +176,8 @@ void trial_hooks_close(trial *t)
     if (!t->config.hooks) {
         return;
     }
-    for (mend_list *at = t->wrappers.next; at != &t->wrappers; at = at->next) {
-        MEND_CONTAINER_OF(at, trial_wrapper, link)->is_abandoned = true;
+    MEND_LIST_EACH(trial_wrapper, wrapper, link, &t->wrappers) {
+        wrapper->is_abandoned = true;
     }
     TRIAL_EACH_BLOCK(const trial_block, block, t) {
         if (block->live && block->pool == 0 && block->range == 0) {

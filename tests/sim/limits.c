@@ -14,8 +14,7 @@ uint64_t trial_leaving_bytes(const trial *t, int pool)
 {
     const mend_chunks *chunks = &t->pools[pool].pool->heap.chunks;
     uint64_t bytes = 0;
-    for (const mend_chunk *at = chunks->asleep_count > 0 ? mend_chunk_from(chunks, 0) : NULL;
-         at != NULL; at = mend_chunk_next(at)) {
+    MEND_TREE_EACH(const mend_chunk, at, by_address, &chunks->mapped) {
         bytes += mend_chunk_sleeps(at) && at->missing != MEND_MISSING_MEMORY ? at->size_bytes : 0;
     }
     return bytes;
@@ -23,11 +22,10 @@ uint64_t trial_leaving_bytes(const trial *t, int pool)
 
 uint64_t trial_largest_chunk(const trial *t, int pool)
 {
-    const mend_tree_node *at = mend_tree_first(&t->pools[pool].pool->heap.chunks.all);
+    const mend_tree *all = &t->pools[pool].pool->heap.chunks.all;
     uint64_t bytes = 0;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        bytes =
-            mend_max_u64(bytes, MEND_CONTAINER_OF(at, mend_chunk, memory.by_number)->size_bytes);
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, all) {
+        bytes = mend_max_u64(bytes, chunk->size_bytes);
     }
     return bytes;
 }

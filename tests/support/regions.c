@@ -157,9 +157,7 @@ static bool free_is_right(const look *l, const mend_region *at)
 static uint64_t free_away(const mend_chunks *chunks)
 {
     uint64_t bytes = 0;
-    const mend_tree_node *at = mend_tree_first(&chunks->mapped);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &chunks->mapped) {
         bool is_away = !mend_chunk_is_reserved(chunk);
         bytes += is_away ? chunk->size_bytes - chunk->live_bytes : 0;
         bytes -= mend_chunk_sleeps(chunk) && !is_away ? chunk->live_bytes : 0;
