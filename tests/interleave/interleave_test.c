@@ -38,13 +38,6 @@ __attribute__((constructor)) static void register_scenes(void)
     }
 }
 
-/* Another thread raises a limit or frees a block while a peer pool is asked, which gives nothing.
- */
-MEND_TEST(interleave, room_left_while_a_peer_pool_is_asked)
-{
-    expect_no_finding(scene_by_name("limits_of_peer_pools"), 541);
-}
-
 static void try_all_schedules(int number, int preemptions)
 {
     exhaustive_report report;

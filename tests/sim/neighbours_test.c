@@ -19,13 +19,6 @@ HOLDS(
     "ALLOC slot 35 size 226 / FREE slot 35 / ALLOC slot 81 / FAULT size 18 alignment 1 / FREE slot "
     "81 / FOREIGN amount 228 / TRIM stream 2")
 
-/* Seed 80075: the CPU waited only for the fence of the epoch itself, which had none. */
-HOLDS(sim_regressions, a_wait_takes_the_fence_that_covers_what_is_due,
-      "streams 3, legacy 1, threads 2, thread_streams 1, unfenced_pages 1, no_context_fences 1",
-      "ALLOC slot 31 stream 5 size 224 amount 1 / FREE slot 31 / ALLOC / ALLOC slot 1 size 20 "
-      "thread 1 "
-      "/ TRIM stream 3")
-
 /* Seed 71319: the graph that had used the memory had ended, and nobody had looked. */
 HOLDS(sim_regressions, a_wake_has_what_an_ended_graph_kept, "streams 4",
       "ALLOC slot 1 size 20 / SLEEP / CAPTURE_BEGIN stream 3 / ALLOC slot 2 size 200 stream 3 / "
@@ -38,11 +31,6 @@ HOLDS(sim_regressions, free_chunks_are_broken_while_the_limit_leaves_room,
       "soft_limit_percent 5",
       "ALLOC slot 2 / FOREIGN amount 166 / ALLOC size 87 / FREE slot 2 / ALLOC slot 1 alignment 18")
 
-/* It waited for the copies of a wake that had failed. */
-HOLDS(sim_regressions, a_hopeless_request_ends_nothing_of_a_failed_wake,
-      "small_request_granules 64",
-      "ALLOC / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT amount 1 / ALLOC slot 1 size 65")
-
 HOLDS(sim_regressions, others_give_what_is_to_stay_free,
       "device_pages 128, peer_pool 1, keep_free_percent 10",
       "SIBLING_ALLOC slot 32 size 225 / FOREIGN amount 247 / FREE slot 32 / ALLOC")
@@ -53,14 +41,3 @@ HOLDS(sim_regressions, free_chunks_are_not_remade_for_others,
       "ADD_CALLBACK / GRAPH_POOL_CREATE / FOREIGN amount 87 / ALLOC size 136 / ALLOC_IN slot 1 "
       "size 123 "
       "/ FOREIGN amount 120 / ALLOC size 28")
-
-/* Seed 1121577: the try beyond the driver's refusal missed addresses, which idle chunks had.
- */
-HOLDS(
-    sim_regressions, idle_chunks_give_addresses_beyond_a_refusal, "address_devices 3",
-    "ALLOC / RANGE_CREATE slot 2 size 7 amount 7 / FREE / COMMIT slot 2 / FOREIGN stream 3 amount "
-    "1 / ALLOC")
-
-/* Seed 1130784: a refused creation was tried again for less than a page. */
-HOLDS(sim_regressions, one_chunk_is_tried_beyond_a_refusal_in_whole_pages, "",
-      "FAULT size 6 amount 3 / ALLOC / ALLOC amount 20")

@@ -8,49 +8,6 @@ HOLDS(regression, a_trim_beside_a_known_capture_is_no_failure, "streams 2",
       "ALLOC / ALLOC slot 28 stream 1 size 24 / FREE slot 28 / CAPTURE_BEGIN / TRIM / FREE / "
       "TRIM")
 
-/* With streams that may be destroyed unseen, a stream whose event could not be recorded was given
- * up, with its declared blocks: its number went to another stream. */
-HOLDS(regression, a_stream_given_up_leaves_its_declared_uses_behind, "vanish 1, legacy 1",
-      "ALLOC / FAULT size 5 amount 6 / ALLOC slot 7 stream 5 / SHARE slot 7 / FAULT size 12 "
-      "alignment 2 / ALLOC slot 1 / FREE")
-
-/* A stream that was forgotten and destroyed lived on in its graph pools: its handle meant another
- * stream by then, whose capture was not seen. */
-HOLDS(regression, a_forgotten_stream_is_forgotten_in_graph_pools_too,
-      "device_pages 16, thread_streams 1",
-      "SET_LIMIT amount 33 / GRAPH_POOL_CREATE slot 2 / GRAPH_POOL_BEGIN slot 2 / ALLOC / "
-      "REPLACE_STREAM "
-      "/ CAPTURE_BEGIN / FREE amount 5 / ALLOC size 47")
-
-/* A graph pool that takes every stream let the driver be asked about those it had been used on,
- * also after their end. */
-HOLDS(regression, a_graph_pool_of_every_stream_asks_no_stream_that_ended, "thread_streams 1",
-      "GRAPH_POOL_CREATE slot 2 / GRAPH_POOL_BEGIN slot 2 amount 1 / ALLOC / REPLACE_STREAM amount "
-      "4 / "
-      "TRIM")
-
-/* A graph pool went on taking a handle whose stream was forgotten, and did not watch the next
- * one. */
-HOLDS(regression, a_graph_pool_watches_the_next_stream_of_its_handle,
-      "page_kib 64, device_pages 16, limit_percent 50, streams 2",
-      "ALLOC size 119 / ALLOC slot 1 size 136 / GRAPH_POOL_CREATE slot 14 / GRAPH_POOL_BEGIN slot "
-      "20 / "
-      "ALLOC slot 3 size 120 / REPLACE_STREAM amount 4 / FREE amount 5 / REPLACE_STREAM amount "
-      "4 / ALLOC alignment 15 / CAPTURE_BEGIN / ALLOC slot 2 stream 1 size 130")
-
-/* A capture seen on behalf of a graph pool was forgotten when the graph pool ended before it. */
-HOLDS(regression, a_capture_outlives_the_graph_pool_that_saw_it, "limit_percent 73, streams 3",
-      "ALLOC slot 1 size 211 / ALLOC slot 3 size 152 / ALLOC slot 2 size 118 / ALLOC slot 4 "
-      "size 119 / ALLOC slot 5 size 175 / GRAPH_POOL_CREATE slot 13 / CAPTURE_BEGIN stream 2 / "
-      "GRAPH_POOL_BEGIN slot 7 amount 5 / ALLOC stream 2 size 156 / GRAPH_POOL_END slot 13 / FREE "
-      "slot 1 "
-      "amount 5 / ALLOC size 156")
-
-/* The device is lost between the mapping and the access of a chunk that took another's place. */
-HOLDS(regression, a_compact_may_leave_a_mapping_without_access, "streams 2",
-      "ALLOC slot 5 size 20 / ALLOC / ALLOC slot 1 / FREE stream 5 amount 4 / LOSE_DEVICE "
-      "amount 16 / SYNCHRONIZE / FREE slot 5 / SYNCHRONIZE / COMPACT")
-
 /* Above a lowered limit a chunk was released to create another one, which gained nothing. */
 HOLDS(regression, the_only_chunk_that_fits_is_not_given_back, "chunk_pages 2",
       "ALLOC slot 10 size 199 / ALLOC size 25 / SET_LIMIT amount 1 / FREE slot 10 amount 5 / "
@@ -74,15 +31,6 @@ HOLDS(regression, what_a_chunk_was_given_back_for_is_found_again, "chunk_pages 8
       "246 / ALLOC slot 2 size 28 / FREE stream 7 amount 6 / FREE slot 2 / FREE slot 5 amount "
       "179 / ALLOC slot 3 size 148 / FREE slot 3 amount 5 / ALLOC slot 1 / SET_LIMIT amount 68 "
       "/ ALLOC size 53 / ALLOC slot 2 size 198")
-
-/* Where streams end without a word, a call outside a graph pool went on believing in a capture
- * though a call of the graph pool had seen its end. */
-HOLDS(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream,
-      "device_pages 16, vanish 1, peer_pool 1",
-      "ALLOC slot 5 / ADD_CALLBACK slot 1 amount 3 / SIBLING_ALLOC / ALLOC slot 1 / ALLOC slot "
-      "3 size 50 / GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / CAPTURE_BEGIN / ALLOC slot 4 size 40 / "
-      "FOREIGN "
-      "amount 161 / ALLOC slot 2 size 25 / CAPTURE_END / ALLOC slot 1 / COMPACT")
 
 /* Memory that became idle during the first trim was neither waited for nor released. */
 HOLDS(regression, a_trim_that_waits_sees_what_became_idle_meanwhile,
@@ -109,19 +57,6 @@ HOLDS(regression, a_captured_stream_that_lacks_addresses_waits_for_no_context,
       "vanish 1, address_devices 4",
       "ALLOC slot 4 / CAPTURE_BEGIN / FREE slot 4 amount 5 / ALLOC alignment 20")
 
-/* A blocking stream was captured while the legacy stream was used, which stayed captured in the
- * books: where streams may vanish, the pool waited for nothing any more. */
-HOLDS(regression, the_legacy_stream_is_not_held_for_captured,
-      "device_pages 32, small_chunk_pages 4, vanish 1, streams 4, blocking 6, legacy 1, "
-      "peer_pool 1",
-      "ALLOC / SIBLING_ALLOC slot 4 / SIBLING_ALLOC slot 3 size 25 / SIBLING_ALLOC slot 11 size "
-      "56 / SIBLING_ALLOC slot 13 size 25 / ALLOC slot 2 size 56 / ALLOC slot 1 size 61 / "
-      "CAPTURE_BEGIN stream 1 / ALLOC slot 6 size 46 / ALLOC slot 5 size 30 / ALLOC slot 8 size "
-      "61 / ALLOC slot 10 size 61 / ALLOC slot 7 size 61 / ALLOC slot 9 size 46 / ALLOC slot 14 "
-      "size 51 / SIBLING_ALLOC slot 17 stream 4 size 20 / CAPTURE_END stream 1 / ALLOC slot 12 "
-      "size 56 / SIBLING_ALLOC slot 20 stream 1 size 56 / ALLOC slot 15 size 61 / FREE slot 20 "
-      "amount 5 / ROOM slot 26 stream 36 / SIBLING_ALLOC slot 16 size 54")
-
 HOLDS(sim_regressions, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk,
       "device_pages 16, chunk_pages 16, streams 4",
       "ALLOC slot 1 size 29 / FREE slot 1 / ALLOC / ALLOC slot 1 stream 1 / FREE slot 1 / "
@@ -144,10 +79,6 @@ HOLDS(
     sim_regressions, a_graph_pool_cannot_have_back_an_exported_chunk, "fabric 1",
     "GRAPH_POOL_CREATE slot 104 / ALLOC_IN slot 215 amount 58 / CHECKPOINT slot 20 / FREE slot 23 "
     "/ ALLOC_IN slot 248 size 21 amount 8 / EXPORT_BY_FABRIC slot 248 / RESTORE slot 2")
-
-HOLDS(sim_regressions, what_fits_is_served_beside_a_capture, "thread_streams 1",
-      "ALLOC stream 1 alignment 13 / ADD_CALLBACK / ALLOC slot 2 / CAPTURE_BEGIN / FREE slot 2 "
-      "amount 5 / ROOM slot 1 stream 5 amount 3")
 
 /* A destroyed range kept its addresses where a block found none. */
 HOLDS(sim_regressions, addresses_of_a_destroyed_range_serve_blocks,
@@ -234,17 +165,6 @@ HOLDS(sim_quotas, a_pool_waits_for_what_another_process_has_idle,
 HOLDS(sim_regressions, a_sleep_whose_failure_is_worked_around_keeps_its_own_answer, "",
       "GRAPH_POOL_CREATE slot 7 / ALLOC_IN amount 208 / FAULT size 17 alignment 5 amount 3 / SLEEP")
 
-/* The host waited for the context, for a request above the limit. */
-HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
-      "threads 3, thread_streams 1, unfenced_pages 1, no_context_fences 1",
-      "ADD_CALLBACK / ALLOC size 130 / SET_LIMIT size 1 / FREE / ALLOC stream 2 size 136 / ALLOC "
-      "slot 1 size 165")
-
-/* The memory available at once was behind a wait for the context. */
-HOLDS(sim_regressions, room_behind_a_wait_is_not_there_at_once,
-      "unfenced_pages 1, no_context_fences 1",
-      "ALLOC slot 15 size 146 / FREE slot 15 amount 5 / ROOM")
-
 /* A look went on in a run whose memory had been taken since. */
 HOLDS(sim_regressions, a_look_into_a_run_ends_when_it_changes, "file_percent 73",
       "ALLOC / ROOM slot 1 / ALLOC slot 1 size 226 / GRAPH_POOL_CREATE slot 32 / ALLOC_IN slot 2 "
@@ -268,10 +188,6 @@ HOLDS(sim_regressions, what_a_thread_freed_on_its_own_stream_waits_for_the_conte
       "threads 3, thread_streams 1, peer_pool 1",
       "ALLOC / ALLOC slot 248 / EXPORT slot 248 / ALLOC slot 1 stream 2 / IMPORT size 5 / IMPORT / "
       "USE_IMPORT slot 5 / CLOSE / FREE slot 8 / SLEEP")
-
-HOLDS(sim_regressions, small_chunks_in_use_are_waited_for_to_make_one,
-      "device_pages 32, chunk_pages 0, limit_percent 50",
-      "ALLOC / ROOM slot 1 / ALLOC slot 1 amount 1 / ALLOC slot 2 size 43 amount 16")
 
 /* The limit allowed the block, and not the pages of its chunk. */
 HOLDS(sim_regressions, one_chunk_is_whole_pages_of_the_limit, "small_request_granules 64",
@@ -342,19 +258,6 @@ HOLDS(sim_regressions, copies_are_of_the_block_in_each_chunk, "",
       "ALLOC slot 47 size 163 / SLEEP stream 6 / WAKE / FREE slot 47 / ALLOC slot 47 size 163 / "
       "ALLOC slot 17 / EXPORT slot 17 / SLEEP stream 7 / WAKE / READ_KEPT amount 1")
 
-/* Seed 339: an exact plan looks at several bases, and a chunk to be broken covers the missing bytes
- * of another base than the last one. */
-HOLDS(sim_regressions, chunks_are_broken_for_any_base,
-      "no_stream_waits 1, streams 2, soft_limit_percent 5",
-      "ALLOC stream 5 size 221 / "
-      "ALLOC slot 2 / "
-      "ALLOC slot 1 stream 1 size 218 amount 1 / "
-      "ALLOC slot 3 size 231 / "
-      "ALLOC slot 4 size 40 / "
-      "ADD_CALLBACK amount 1 / "
-      "FREE / "
-      "ALLOC size 238")
-
 /* Seed 500842: a block was filled with poison, and then its free failed. */
 HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",
       "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
@@ -373,13 +276,6 @@ HOLDS(sim_regressions, poison_whose_wait_is_refused_fills_no_later_block, "check
 HOLDS(sim_regressions, a_mistake_leaves_no_stack, "",
       "RANGE_CREATE slot 2 / TRIM / MISTAKE amount 7 / COMMIT slot 2")
 
-/* Seed 100494: a part of a block was kept, the other one dropped, woken with its neighbor, and
- * kept in turn: the block said that nothing was dropped. */
-HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_sleep, "",
-      "ALLOC slot 47 size 163 / ALLOC slot 16 / PIN slot 16 / SLEEP stream 7 / UNPIN / SLEEP "
-      "stream 7 "
-      "alignment 3 / WAKE size 1 amount 1 / SLEEP stream 7 / WAKE")
-
 /* A pool above its limit has put a page to sleep whose memory stayed its own. */
 HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
       "RANGE_CREATE slot 2 / COMMIT slot 2 / SET_LIMIT amount 1 / SLEEP stream 4 / WAKE")
@@ -388,9 +284,6 @@ HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
 HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "limit_percent 50",
       "ALLOC / SLEEP / ROOM slot 1 / SET_LIMIT / FOREIGN amount 1 / RANGE_CREATE size 3 amount 251 "
       "/ LATE_EVENTS / COMMIT alignment 11")
-
-HOLDS(sim_regressions, an_export_that_failed_leaves_no_importers, "",
-      "ALLOC / FAIL_MALLOC slot 1 / EXPORT / SLEEP")
 
 HOLDS(sim_regressions, a_trim_counts_blocks_that_are_passed_through,
       "page_kib 64, device_pages 300, plain 4",
