@@ -32,9 +32,6 @@ typedef struct scene {
 /* How many calls of a kind failed during the call in question. */
 uint64_t scene_failures(const scene *s, mend_driver_call call);
 
-/* The driver accepted all releases of the call. */
-bool scene_undo_worked(const scene *s);
-
 /* After any call: the thread's current context is as before. */
 void scene_check_balance(const scene *s);
 

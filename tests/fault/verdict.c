@@ -10,7 +10,8 @@ uint64_t scene_failures(const scene *s, mend_driver_call call)
     return s->after.calls.call[call].failures - s->before.calls.call[call].failures;
 }
 
-bool scene_undo_worked(const scene *s)
+/* The driver accepted all releases of the call. */
+static bool undo_worked(const scene *s)
 {
     return scene_failures(s, MEND_CALL_unmap) == 0 &&
            scene_failures(s, MEND_CALL_stream_synchronize) == 0 && /* copies may use mappings */
@@ -381,12 +382,12 @@ void scene_check_failure(const scene *s)
     }
     expect_blocks_unchanged(s);
     expect_device_unchanged(s);
-    if (sleeps && !scene_undo_worked(s)) {
+    if (sleeps && !undo_worked(s)) {
         return;
     }
-    if (is_for_that || sleeps || (gave_back && scene_undo_worked(s) && !has_compacted(s))) {
+    if (is_for_that || sleeps || (gave_back && undo_worked(s) && !has_compacted(s))) {
         expect_memory_not_grown(s);
-    } else if (scene_undo_worked(s) && !has_compacted(s)) {
+    } else if (undo_worked(s) && !has_compacted(s)) {
         expect_memory_unchanged(s);
     }
     expect_outputs_untouched(s);

@@ -224,7 +224,7 @@ static uint64_t hash_of(const char *name)
     return hash;
 }
 
-void scene_draw(int scene_number, uint64_t seed, program *p, schedule_plan *plan)
+static void draw_scene(int scene_number, uint64_t seed, program *p, schedule_plan *plan)
 {
     const mixture *s = &scenes[scene_number];
     mend_test_random random;
@@ -289,7 +289,7 @@ bool scene_run(int scene_number, uint64_t seed, FILE *trace, program_outcome *ou
     char banner[128];
     snprintf(banner, sizeof(banner), "again: mend_interleave --scene %s --seed %llu",
              scene_name(scene_number), (unsigned long long)seed);
-    scene_draw(scene_number, seed, &p, &plan);
+    draw_scene(scene_number, seed, &p, &plan);
     bool is_fine = program_run(&p, &plan, banner, trace, outcome);
     if (!is_fine) {
         fprintf(stderr, "%s\n%s\n", outcome->finding, banner);

@@ -10,8 +10,6 @@ const char *scene_name(int scene);
 /* -1 when there is none. */
 int scene_by_name(const char *name);
 
-void scene_draw(int scene, uint64_t seed, program *p, schedule_plan *plan);
-
 /* Draws and runs one. On a finding says everything about it on stderr. */
 bool scene_run(int scene, uint64_t seed, FILE *trace, program_outcome *outcome);
 

@@ -280,7 +280,8 @@ void trial_check_trim(trial *t, const trial_call *call)
                 LLU(stats.reserved_bytes), LLU(stats.free_empty_bytes), LLU(call->size_bytes));
 }
 
-uint64_t trial_room_for_chunks(trial *t, int pool)
+/* The rest of the limit for chunks of other sizes: empty ones above it serve only as they are. */
+static uint64_t room_for_chunks(trial *t, int pool)
 {
     const mend_stats stats = trial_stats(t, pool);
     const mend_heap *heap = &t->pools[pool].pool->heap;
@@ -321,7 +322,7 @@ void trial_check_refusal(trial *t, const trial_call *call)
     if (makes_chunks && (call->makes_none || !trial_can_make_chunks(t, call->pool))) {
         return;
     }
-    uint64_t most = makes_chunks ? trial_room_for_chunks(t, call->pool) : UINT64_MAX;
+    uint64_t most = makes_chunks ? room_for_chunks(t, call->pool) : UINT64_MAX;
     uint64_t after = trial_room_with_peer_pools(t, call->pool, makes_chunks);
     const uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
     const uint64_t size_bytes =

@@ -117,12 +117,6 @@ bool trial_is_open(const trial *t, int stream)
     return !t->streams[stream].captured && !is_shut(t, stream) && !t->stopped;
 }
 
-bool trial_can_order(const trial *t, int from, int to)
-{
-    return from == to || trial_is_beside(t, from, to) ||
-           (trial_is_open(t, from) && trial_is_open(t, to));
-}
-
 /* Two streams of two threads: the one marks, the other waits. */
 static bool order_threads(trial *t, int from, int to)
 {
@@ -137,7 +131,9 @@ static bool order_threads(trial *t, int from, int to)
 
 bool trial_order(trial *t, int from, int to)
 {
-    return from == to || t->config.sin || (trial_can_order(t, from, to) && trial_wait(t, from, to));
+    const bool can =
+        trial_is_beside(t, from, to) || (trial_is_open(t, from) && trial_is_open(t, to));
+    return from == to || t->config.sin || (can && trial_wait(t, from, to));
 }
 
 bool trial_wait(trial *t, int from, int to)

@@ -60,7 +60,7 @@ uint64_t trial_duration(const trial *t, uint8_t code)
     return table[code % 8] * (t->config.prices != 0 ? 2000 : 1);
 }
 
-void trial_set_foreign(trial *t, uint64_t bytes)
+static void set_foreign(trial *t, uint64_t bytes)
 {
     uint64_t left = t->device_bytes - trial_ledger(t).chunk_bytes - trial_ledger(t).plain_bytes;
     t->foreign_bytes = mend_min_u64(bytes, left);
@@ -113,10 +113,10 @@ static void spring(void *context, const char *call, int is_after)
     int thread = other_thread(t);
     switch (t->ambush.action) {
     case 0:
-        trial_set_foreign(t, t->device_bytes / 256 * t->ambush.slot);
+        set_foreign(t, t->device_bytes / 256 * t->ambush.slot);
         break;
     case 1:
-        trial_set_foreign(t, 0);
+        set_foreign(t, 0);
         break;
     case 2:
         mend_sim_advance(t->sim, 100000);
@@ -288,7 +288,7 @@ static int give(trial *t, uint64_t bytes)
     trial_call call = {.kind = CALL_SET_LIMIT, .size_bytes = limit_bytes};
     if (trial_call_pool(t, HERE, &call) == MEND_OK) {
         t->pools[0].limit_bytes = limit_bytes;
-        trial_set_foreign(t, t->foreign_bytes - mend_min_u64(t->foreign_bytes, bytes));
+        set_foreign(t, t->foreign_bytes - mend_min_u64(t->foreign_bytes, bytes));
     }
     t->was_given |= room_to_create(t) >= room_bytes;
     return 1;
@@ -399,7 +399,7 @@ bool trial_change_foreign(trial *t, const operation *op)
         t->had_hidden_quota = true;
         mend_sim_set_quota(t->sim, 0, t->hidden_quota_bytes);
     } else {
-        trial_set_foreign(t, bytes);
+        set_foreign(t, bytes);
     }
     return true;
 }

@@ -12,11 +12,6 @@ bool trial_is_beside(const trial *t, int stream, int other)
            t->streams[stream].capture == t->streams[other].capture;
 }
 
-trial_stream *trial_origin(trial *t, int stream)
-{
-    return &t->streams[t->streams[stream].origin];
-}
-
 void trial_note_order(trial *t, int from, int to)
 {
     for (int i = 0; trial_is_beside(t, from, to) && i < TRIAL_STREAMS; i++) {
@@ -66,7 +61,7 @@ bool trial_note_node(trial *t, int at, const trial_block *block, bool writes)
                                              .number = ++stream->nodes_before[at],
                                              .stream = at,
                                              .writes = writes};
-    trial_stream *origin = trial_origin(t, at);
+    trial_stream *origin = &t->streams[stream->origin];
     origin->capture_graph_pools |= trial_bit(block->graph_pool);
     origin->recorded =
         (origin->recorded * 64 + (uint64_t)(block - t->blocks) * 2u + writes + 1) * TRIAL_STREAMS +

@@ -10,7 +10,8 @@ mend_result trial_call_trim(trial_call *call, mend_pool *pool)
                          : mend_trim(pool, call->size_bytes, MEND_TRIM_IDLE, &call->released_bytes);
 }
 
-uint64_t trial_leaving_bytes(const trial *t, int pool)
+/* Memory of sleeping chunks that a failed wake could not release: it goes when it can. */
+static uint64_t leaving_bytes_of(const trial *t, int pool)
 {
     const mend_chunks *chunks = &t->pools[pool].pool->heap.chunks;
     uint64_t bytes = 0;
@@ -20,7 +21,7 @@ uint64_t trial_leaving_bytes(const trial *t, int pool)
     return bytes;
 }
 
-uint64_t trial_largest_chunk(const trial *t, int pool)
+static uint64_t largest_chunk(const trial *t, int pool)
 {
     const mend_tree *all = &t->pools[pool].pool->heap.chunks.all;
     uint64_t bytes = 0;
@@ -38,9 +39,9 @@ bool trial_trim(trial *t, const operation *op)
                        .size_bytes = t->device_bytes / 256 * op->amount,
                        .waits = op->stream % 4 == 3,
                        .collects = op->stream % 4 == 2};
-    const uint64_t chunk_bytes = trial_largest_chunk(t, pool);
+    const uint64_t chunk_bytes = largest_chunk(t, pool);
     const uint64_t before_bytes = trial_stats(t, pool).reserved_bytes;
-    const uint64_t leaving_bytes = trial_leaving_bytes(t, pool);
+    const uint64_t leaving_bytes = leaving_bytes_of(t, pool);
     mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     const uint64_t after_bytes = trial_stats(t, pool).reserved_bytes;
     t->pools[pool].background_trimmed_bytes +=

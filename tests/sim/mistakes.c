@@ -75,28 +75,7 @@ static void mistake_without_block(trial *t, const operation *op)
     trial_claim(t, TRIAL_RESULT, pointer == t, "a refused call touched its output");
 }
 
-/* In the program's first thread. While nothing else goes wrong, so that the answer is sure. */
-bool trial_mistake(trial *t, const operation *op)
-{
-    const trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-    if (trial_is_faulty(t)) {
-        return false;
-    }
-    if (op->amount % 3 == 0) {
-        trial_refuse_arguments(t, op->amount / 3);
-    } else if (block->live && block->range != 0) {
-        trial_mistake_with_page(t, op, block);
-    } else if (block->live && block->size_bytes > 2) {
-        mistake_with_block(t, op, block);
-    } else {
-        mistake_without_block(t, op);
-    }
-    return true;
-}
-
-/* ---- ranges ---------------------------------------------------------------------------------- */
-
-void trial_mistake_with_page(trial *t, const operation *op, const trial_block *page)
+static void mistake_with_page(trial *t, const operation *op, const trial_block *page)
 {
     mend_pool *pool = t->pools[page->pool].pool;
     char *inside = (char *)(uintptr_t)page->address + page->size_bytes * op->alignment / 256;
@@ -118,6 +97,25 @@ void trial_mistake_with_page(trial *t, const operation *op, const trial_block *p
                      mend_record_stream(pool, inside, stream));
         break;
     }
+}
+
+/* In the program's first thread. While nothing else goes wrong, so that the answer is sure. */
+bool trial_mistake(trial *t, const operation *op)
+{
+    const trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    if (trial_is_faulty(t)) {
+        return false;
+    }
+    if (op->amount % 3 == 0) {
+        trial_refuse_arguments(t, op->amount / 3);
+    } else if (block->live && block->range != 0) {
+        mistake_with_page(t, op, block);
+    } else if (block->live && block->size_bytes > 2) {
+        mistake_with_block(t, op, block);
+    } else {
+        mistake_without_block(t, op);
+    }
+    return true;
 }
 
 void trial_decommit_again(trial *t, const trial_block *page, mend_stream stream)

@@ -244,7 +244,7 @@ bool trial_decommit(trial *t, const operation *op)
     return true;
 }
 
-bool trial_range_is_pinned(const trial *t, const trial_range *range)
+static bool is_pinned(const trial *t, const trial_range *range)
 {
     bool is = false;
     for (int i = 0; i < TRIAL_PINS; i++) {
@@ -274,7 +274,7 @@ static bool destroy(trial *t, trial_range *range, int stream, const operation *o
         trial_use_pages(t, range, &call, op, false);
     }
     call.stream = op->amount % 8 == 5 ? MEND_NO_STREAM : trial_handle(t, stream, false);
-    if (trial_range_is_pinned(t, range)) {
+    if (is_pinned(t, range)) {
         call.expected = MEND_ERROR_INVALID_ARGUMENT;
     }
     t->ending = 1 + (int)(range - t->ranges);

@@ -51,12 +51,8 @@ void trial_name_pages(const trial_range *range, const operation *op, trial_call 
 /* Writes or compares, page by page. */
 void trial_use_pages(trial *t, const trial_range *range, const trial_call *call,
                      const operation *op, bool writes);
-bool trial_range_is_pinned(const trial *t, const trial_range *range);
 
-/* mistakes.c: forbidden actions with a page, and with a range. */
-void trial_mistake_with_page(trial *t, const operation *op, const trial_block *page);
-
-/* A page that is no more committed is decommitted once more, which changes nothing. */
+/* mistakes.c: a page that is no more committed is decommitted once more, which changes nothing. */
 void trial_decommit_again(trial *t, const trial_block *page, mend_stream stream);
 
 /* The range that the call under way destroys: nobody else touches its pages. */

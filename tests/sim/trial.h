@@ -306,9 +306,6 @@ uint64_t trial_empty_bytes(trial *t, int pool);
 /* These, and bytes of chunks that can be created, which must be enough for a request. */
 uint64_t trial_room(trial *t, int pool);
 
-/* The rest of the limit for chunks of other sizes: empty ones above it serve only as they are. */
-uint64_t trial_room_for_chunks(trial *t, int pool);
-
 /* How much room a request must find for its size: so much, where one pool has the device for itself
  * and no graph holds memory. A quarter more, where it depends on others. */
 uint64_t trial_enough(const trial *t, uint64_t size_bytes);
@@ -416,7 +413,6 @@ void trial_check_locks(trial *t, int pool);
 bool trial_call_device(trial *t, int thread, trial_call *call);
 
 /* All queued on `from` so far comes before all queued on `to` from now on. */
-bool trial_can_order(const trial *t, int from, int to);
 bool trial_order(trial *t, int from, int to);
 bool trial_wait(trial *t, int from, int to); /* the same, of two streams that can be ordered */
 
@@ -436,10 +432,6 @@ OPERATION_KINDS(X)
 #undef X
 
 /* blocks.c, use.c */
-uint64_t trial_largest_chunk(const trial *t, int pool); /* in bytes */
-
-/* Memory of sleeping chunks that a failed wake could not release: it goes when it can. */
-uint64_t trial_leaving_bytes(const trial *t, int pool);
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
 mend_result trial_call_in_graph_pool(trial_call *call, mend_pool *pool);
 mend_result trial_call_record(const trial_call *call, mend_pool *pool);
@@ -521,7 +513,6 @@ void trial_end_graphs(trial *t);
 
 /* forks.c: captures of several streams. Both are recorded in one capture: */
 bool trial_is_beside(const trial *t, int stream, int other);
-trial_stream *trial_origin(trial *t, int stream);
 void trial_note_order(trial *t, int from, int to);
 bool trial_note_node(trial *t, int at, const trial_block *block, bool writes);
 void trial_enter_capture(trial_stream *stream, uint64_t capture, int origin, int capturer);
@@ -541,7 +532,6 @@ void trial_note_unmapped(trial *t);
 void trial_map_again(trial *t);
 
 /* disturb.c */
-void trial_set_foreign(trial *t, uint64_t bytes);
 uint64_t trial_duration(const trial *t, uint8_t code);
 
 /* hooks.c */
