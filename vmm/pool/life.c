@@ -185,36 +185,6 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, int check
     };
 }
 
-/* Each device of mend_pool_config.peers can reach the memory of the pool. */
-static mend_result check_peers(const mend_pool_config *config, const mend_device_info *info)
-{
-    uint64_t asked = config->peers == MEND_PEERS_NONE ? 0 : config->peers;
-    assert(config->device >= 0);
-    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
-        bool is_asked = i != config->device && (asked >> i & 1) != 0;
-        if (is_asked && (info->peers >> i & 1) == 0) {
-            return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                             "mend_pool_config.peers names device %d, which cannot reach the "
-                             "memory of device %d",
-                             i, config->device);
-        }
-    }
-    return MEND_OK;
-}
-
-static mend_result check_sharing(const mend_pool_config *config, const mend_device_info *info)
-{
-    const bool takes_fabric = config->shareable == MEND_SHAREABLE_FABRIC;
-    return config->shareable <= 0 || config->shareable == MEND_SHAREABLE_AUTO ||
-                   share_types_of(config, info) != MEND_SHARE_NONE
-               ? MEND_OK
-               : mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                           "mend_pool_config.shareable is %d, but device %d (%s) cannot share "
-                           "memory by file descriptors%s",
-                           config->shareable, config->device, info->name,
-                           takes_fabric ? " or by fabric handles" : "");
-}
-
 static mend_result tell(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
 {
     mend_result result = MEND_OK;
@@ -234,8 +204,6 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
         info->share_file_descriptor = info->share_fabric = info->rdma = info->multicast = false;
         info->peers = 0;
     }
-    MEND_TRY(check_peers(config, info));
-    MEND_TRY(check_sharing(config, info));
     MEND_TRY(find_default_limit(config, info, &default_limit_bytes));
     mend_heap_config heap_config =
         heap_config_of(config, pool->observed.checks, info, default_limit_bytes);

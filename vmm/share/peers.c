@@ -16,16 +16,40 @@ static mend_result let_use(mend_pool *pool, int device)
     return mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
 }
 
+/* Whether the device can do what the config asks. */
+static mend_result check(const mend_pool *pool, const mend_pool_config *config)
+{
+    const mend_device_info *info = &pool->heap.device;
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        if (i != pool->device && (pool->heap.config.peers >> i & 1) != 0 &&
+            (info->peers >> i & 1) == 0) {
+            return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                                "mend_pool_config.peers names device %d, which cannot reach the "
+                                "memory of device %d",
+                                i, pool->device);
+        }
+    }
+    return config->shareable <= 0 || config->shareable == MEND_SHAREABLE_AUTO ||
+                   pool->heap.config.share_types != MEND_SHARE_NONE
+               ? MEND_OK
+               : mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                              "mend_pool_config.shareable is %d, but device %d (%s) cannot share "
+                              "memory by file descriptors%s",
+                              config->shareable, pool->device, info->name,
+                              config->shareable == MEND_SHAREABLE_FABRIC ? " or by fabric handles"
+                                                                         : "");
+}
+
 /* A pool that has just joined the process meets the pools of other devices. The caller holds no
  * lock. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: memory of one pool
  * could not be made accessible to the other's device. */
 mend_result mend_peers_hear(mend_pool *pool, mend_moment moment, const mend_pool_config *config)
 {
-    (void)config;
     mend_result result = MEND_OK;
     if (moment != MEND_POOL_BEGINS) {
         return MEND_OK;
     }
+    MEND_TRY(check(pool, config));
     for (int i = 0; i < MEND_DEVICE_LIMIT && result == MEND_OK; i++) {
         uint64_t cursor = 0;
         mend_process_member *member = NULL;
