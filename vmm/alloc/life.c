@@ -100,8 +100,7 @@ static mend_result wait_for_work(mend_heap *heap, mend_answer *waited)
     for (int tries = 0; tries < TRIES && asked == MEND_ERROR_DRIVER; tries++) {
         asked = mend_streams_find_capture_at_end(&heap->streams, &is_captured);
     }
-    const bool is_known = asked != MEND_ERROR_DRIVER;
-    if (!is_known) {
+    if (asked == MEND_ERROR_DRIVER) {
         *waited = MEND_ANSWER(stream_get_info, mend_process_failure()->driver_status);
         return MEND_OK;
     }

@@ -149,19 +149,13 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
     return MEND_OK;
 }
 
-/* The config's features, as far as the device has them. */
-static int share_types_of(const mend_pool_config *config, const mend_device_info *info)
-{
-    int types = MEND_SHARE_NONE;
-    types |= info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : 0;
-    types |=
-        info->share_fabric && config->shareable == MEND_SHAREABLE_FABRIC ? MEND_SHARE_FABRIC : 0;
-    return config->shareable <= 0 ? MEND_SHARE_NONE : types;
-}
-
 static mend_heap_config heap_config_of(const mend_pool_config *config, int checks,
                                        const mend_device_info *info, uint64_t default_limit_bytes)
 {
+    const bool has_fabric = info->share_fabric && config->shareable == MEND_SHAREABLE_FABRIC;
+    const int share_types =
+        (info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : MEND_SHARE_NONE) |
+        (has_fabric ? MEND_SHARE_FABRIC : MEND_SHARE_NONE);
     return (mend_heap_config){
         .device = config->device,
         .allow_stream_waits = config->allow_stream_waits >= 0,
@@ -170,7 +164,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, int check
         .front_cache = checks == 0,
         .capture_checks = config->capture_checks >= 0,
         .rdma = config->rdma >= 0,
-        .share_types = share_types_of(config, info),
+        .share_types = config->shareable > 0 ? share_types : MEND_SHARE_NONE,
         .peers = config->peers != MEND_PEERS_NONE ? config->peers : 0,
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
