@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "plan/policy.h"
 
-#define LARGEST_BYTES   (UINT64_C(1) << 60)
 #define LARGEST_PERCENT 100
 enum { LEAST_GROWTH_PERCENT = 100, MOST_GROWTH_PERCENT = 10000 };
 #define MOST_FRACTION UINT64_C(999999999)
@@ -62,7 +61,7 @@ static const struct {
 } kinds[] = {
     [KIND_BYTES] = {BYTES_TAKEN, 0, 0},
     [KIND_LIMIT] = {"1% to 100% of the device's memory (90%), or " BYTES_TAKEN, 0, 0},
-    [KIND_GROWTH] = {"100% to 10000%", 0, MOST_GROWTH_PERCENT},
+    [KIND_GROWTH] = {"100% to 10000%", LEAST_GROWTH_PERCENT, MOST_GROWTH_PERCENT},
     [KIND_SWITCH] = {"on or off", -1, 1},
     [KIND_STRATEGY] = {"1 to 5", 0, MEND_STRATEGY_LEVELS},
     [KIND_LOG] = {"debug, info, warning or off", -1, MEND_LOG_WARNING},
@@ -124,7 +123,7 @@ static bool read_bytes(slice value, int64_t *read)
     uint64_t number = 0;
     uint64_t fraction = 0;
     uint64_t whole = 1; /* of which it is a fraction */
-    size_t length = read_number(value, LARGEST_BYTES, &number);
+    size_t length = read_number(value, MEND_LARGEST_REQUEST_BYTES, &number);
     const bool has_point = length > 0 && length < value.length && value.text[length] == '.';
     if (has_point) {
         const size_t digits = read_number(behind(value, length + 1), MOST_FRACTION, &fraction);
@@ -140,7 +139,7 @@ static bool read_bytes(slice value, int64_t *read)
         const uint64_t more_bytes =
             fraction * each_bytes + (fraction * rest_bytes + whole - 1) / whole;
         if (is(behind(value, length), units[i].name) &&
-            number <= (LARGEST_BYTES - more_bytes) / units[i].bytes) {
+            number <= (MEND_LARGEST_REQUEST_BYTES - more_bytes) / units[i].bytes) {
             *read = (int64_t)(number * units[i].bytes + more_bytes);
             return true;
         }
@@ -366,7 +365,8 @@ mend_result mend_configuration_check(const mend_pool_config *config)
     for (size_t i = 0; i < KEY_COUNT; i++) {
         const int64_t least = kinds[fields[i].kind].least;
         const int64_t most = kinds[fields[i].kind].most;
-        if (most != 0 && (fields[i].value < least || fields[i].value > most)) {
+        const bool is_given = most != 0 && fields[i].value != 0;
+        if (is_given && (fields[i].value < least || fields[i].value > most)) {
             return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "mend_pool_config.%s is not %lld to %lld",
                              fields[i].name, (long long)least, (long long)most);
         }

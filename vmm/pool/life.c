@@ -5,14 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A larger size in a config is a mistake, and sums of such sizes would overflow. */
-#define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
+#define NS_OF_MS UINT64_C(1000000)
 
-#define NS_OF_MS             UINT64_C(1000000)
-
-#define LEAST_GUARD_BYTES    16
-
-enum { REMAINS_BYTES = 896 };
+enum { LEAST_GUARD_BYTES = 16, REMAINS_BYTES = 896 };
 
 /* Bytes. Memory of the driver's own has no page. Small ones round little. */
 #define PASSED_PAGE_BYTES (64 * MEND_KIB)
@@ -62,9 +57,7 @@ static mend_result read_config(const mend_pool_config *given, mend_pool_config *
                     "mend_pool_config.limit_percent is not 0 to 100");
     MEND_INVALID_IF(config->limit_percent != 0 && config->limit_bytes != 0,
                     "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
-    MEND_INVALID_IF(config->growth_percent != 0 && config->growth_percent < 100,
-                    "mend_pool_config.growth_percent is not 0 or 100 to 10000");
-    MEND_INVALID_IF(config->address_reservation_bytes > LARGEST_CONFIG_BYTES,
+    MEND_INVALID_IF(config->address_reservation_bytes > MEND_LARGEST_REQUEST_BYTES,
                     "mend_pool_config.address_reservation_bytes is above 2^60");
     return MEND_OK;
 }
