@@ -278,9 +278,13 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
     if (order.stream == MEND_NO_STREAM) {
         return MEND_OK;
     }
-    return !mend_heap_has_begun_graph_pools(heap) && order.capture == 0 && named == 0
-               ? mend_users_find_stream(heap, order.stream, 0, &users->first)
-               : find_users_of_graph_pool(heap, span, order, named, users);
+    if (mend_heap_has_begun_graph_pools(heap) || order.capture != 0 || named != 0) {
+        return find_users_of_graph_pool(heap, span, order, named, users);
+    }
+    users->first = mend_users_known_stream(heap, order.stream);
+    return users->first != MEND_STREAM_UNKNOWN
+               ? MEND_OK
+               : mend_users_find_stream(heap, order.stream, 0, &users->first);
 }
 
 /* The result of finding the users of a block that is freed. A free does not fail in two cases. If a
