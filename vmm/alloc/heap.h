@@ -132,8 +132,19 @@ static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream hand
 }
 
 /* Finds or registers a stream. Calls the driver if necessary. Errors of mend_streams_find. */
-mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
-                                   uint32_t *index);
+mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
+                                    uint32_t *index);
+static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream,
+                                                 uint32_t graph_pool, uint32_t *index)
+{
+    if (mend_streams_handle_suffices(&heap->streams, stream)) {
+        *index = mend_streams_lookup(&heap->streams, stream, graph_pool);
+        if (*index != MEND_STREAM_UNKNOWN) {
+            return MEND_OK;
+        }
+    }
+    return mend_users_learn_stream(heap, stream, graph_pool, index);
+}
 
 /* Records a fence for frees on a stream that the current call names, inside an open driver scope.
  * If the driver refuses, a later call records it, or a wait for the context covers the frees. */
@@ -203,7 +214,13 @@ void mend_graph_pool_drop(mend_heap *heap, mend_graph_pool *graph_pool);
 void mend_graph_pool_watch_again(mend_heap *heap, mend_stream stream);
 
 /* Releases the graph pools whose graphs have ended. Does not call the driver. */
-void mend_capture_graph_pools_collect(mend_heap *heap);
+void mend_capture_graph_pools_collect_all(mend_heap *heap);
+static inline void mend_capture_graph_pools_collect(mend_heap *heap)
+{
+    if (heap->graph_pools.capture_count > 0) {
+        mend_capture_graph_pools_collect_all(heap);
+    }
+}
 
 /* Frees all graph pools, of a heap that has ended. Ends of graphs are then ignored. */
 void mend_graph_pools_free(mend_heap *heap);

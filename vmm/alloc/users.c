@@ -13,16 +13,10 @@ void mend_users_record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
-                                   uint32_t *index)
+mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t graph_pool,
+                                    uint32_t *index)
 {
     assert(stream != MEND_NO_STREAM);
-    if (mend_streams_handle_suffices(&heap->streams, stream)) {
-        *index = mend_streams_lookup(&heap->streams, stream, graph_pool);
-        if (*index != MEND_STREAM_UNKNOWN) {
-            return MEND_OK;
-        }
-    }
     mend_driver_scope scope;
     MEND_TRY(mend_driver_scope_open(heap, &scope));
     /* Collects unused slots, also slots whose last fence has passed: no other thread may ask about
@@ -305,7 +299,7 @@ static mend_result make(mend_heap *heap, mend_order order, uint32_t *number)
 }
 
 /* Looks at the graph pools only if a graph of the process has ended since the last look. */
-void mend_capture_graph_pools_collect(mend_heap *heap)
+void mend_capture_graph_pools_collect_all(mend_heap *heap)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_list *end = &heap->graph_pools.list;
