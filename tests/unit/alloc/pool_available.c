@@ -75,3 +75,11 @@ ROOM_TEST(pool_available, a_capture_takes_what_waits_for_the_context)
     EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[2]).after_waiting_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, expect_served(w, MEND_NO_STREAM));
 }
+
+KIT_TEST_IN(pool_available, a_guard_takes_its_part,
+            kit_open_set(w, w->pool_config.observe = "guard"))
+{
+    const mend_available room = room_for(w, S(0));
+    EXPECT_U64_EQ(room.now_bytes, room.after_waiting_bytes);
+    kit_alloc(w, room.after_waiting_bytes, S(0));
+}

@@ -161,6 +161,7 @@ static void expect_on_standard_error(int level, const char *expected)
     mend_process_own_log.told_count = 0;
     if (level != 0) {
         mend_log_show(level);
+        mend_log_show(level > 0 ? MEND_LOG_WARNING : level); /* another pool, which asks for less */
     }
     fflush(stderr);
     dup2(ends[1], STDERR_FILENO);
@@ -192,4 +193,8 @@ MEND_TEST(base_log, tells_each_kind_of_warning_once_by_default)
     expect_on_standard_error(MEND_LOG_WARNING,
                              "mend: kind 0\nmend: kind 1\nmend: 0x10 is not freed\nmend: pool 1 "
                              "is full\nmend: pool 2 is full\nmend: out of memory\n");
+    expect_on_standard_error(MEND_LOG_INFO,
+                             "mend: kind 0\nmend: kind 1\nmend: 0x10 is not freed\nmend: pool 1 "
+                             "is full\nmend: pool 2 is full\nmend: pool 3 is full\n"
+                             "mend: out of memory\n");
 }

@@ -22,6 +22,9 @@ RANGE_TEST(pool_range_streams, memory_passes_to_other_streams_behind_their_work,
 RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
 {
     expect_commit(range, 0, 2 * PAGE, S(0));
+    kit_begin_capture(w, S(0));
+    EXPECT_ERROR(CAPTURING, mend_range_destroy(range, S(0)));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
     EXPECT_OK(mend_pin(w->pool, at(range, 0), PAGE));
     EXPECT_REFUSAL(INVALID_ARGUMENT, "mend_unpin", mend_range_destroy(range, S(0)));
     expect_decommit(range, 0, 2 * PAGE, S(0));
