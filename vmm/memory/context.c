@@ -196,10 +196,14 @@ mend_result mend_streams_close_graph_pool(mend_streams *streams, uint32_t graph_
         return mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
     }
     size_t count = 0; /* streams registered later do not belong to the graph pool */
-    fence_of_graph_pool *made = calloc(streams->count, sizeof(*made));
+    MEND_SLOTS_EACH(i, streams, graph_pool) {
+        count++;
+    }
+    fence_of_graph_pool *made = calloc(count + 1, sizeof(*made));
     if (made == NULL) {
         return mend_no_host_memory("a stream's fences");
     }
+    count = 0;
     MEND_SLOTS_EACH(i, streams, graph_pool) {
         made[count++].stream = i;
     }
