@@ -87,7 +87,7 @@ static mend_result prepare_checkpoint(mend_heap *heap, mend_prepare_checkpoint_r
     MEND_TRY(mend_trim_to(heap, 0, false, &last_bytes)); /* memory that others have freed
                                                           * meanwhile */
     report->released_bytes = first_bytes + last_bytes;
-    report->reserved_bytes = heap->chunks.reserved_bytes;
+    report->reserved_bytes = heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap);
     return MEND_OK;
 }
 

@@ -56,6 +56,28 @@ KIT_TEST_IN(pool_no_stream, a_program_may_forbid_both_until_the_memory_is_full,
     expect_reserved(w, 256 * MEND_MIB, 1);
 }
 
+KIT_TEST_IN(pool_no_stream, a_pool_that_ends_leaves_no_event_of_the_context,
+            kit_open_set(w, w->sim_config.memory_bytes = 8192 * MEND_MIB))
+{
+    mend_pool *pool = NULL;
+    ASSERT_TRUE(mend_world_create_pool(w, &pool) == MEND_OK);
+    const uint64_t events_before = mend_world_ledger(w).events;
+    void *pointer;
+    EXPECT_OK(mend_alloc(pool, MEND_MIB, S(0), &pointer));
+    for (uint64_t i = 0; i < 3; i++) { /* each search records one, because the work is not done */
+        EXPECT_OK(mend_alloc(pool, (200 + 100 * i) * MEND_MIB, S(1), &pointer));
+        kit_launch(w, S(1), MEND_SIM_WORK_TOUCH, pointer, 1, 0,
+                   mend_sim_now_ns(w->sim) + 1000000000);
+        EXPECT_OK(mend_free(pool, pointer, MEND_NO_STREAM));
+        EXPECT_OK(mend_alloc(pool, (700 + 10 * i) * MEND_MIB, S(0), &pointer));
+    }
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_OK(mend_get_stats(pool, &stats));
+    EXPECT_U64_EQ(3, stats.context_fences);
+    EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_U64_EQ(events_before, mend_world_ledger(w).events);
+}
+
 NO_STREAM_TEST(a_request_that_cannot_be_served_waits_for_nothing)
 {
     void *pointer = NULL;

@@ -120,3 +120,23 @@ KIT_TEST(pool_range, bytes_name_the_pages_around_them_and_a_decommit_those_insid
     EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
     EXPECT_INVALID(mend_range_commit_all(&parts[0].part, sizeof(parts[0].part) - 8, 2, S(0)));
 }
+
+KIT_TEST_IN(pool_range, pages_of_a_stream_that_ended_are_not_waited_for_by_the_context,
+            kit_open_set(w, w->pool_config.detect_destroyed_streams = 1))
+{
+    mend_range *range = NULL;
+    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    mend_stream ended = NULL;
+    options.page_bytes = 2 * MEND_MIB;
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &ended));
+    EXPECT_OK(mend_range_create(w->pool, 48 * MEND_MIB, &options, &range));
+    EXPECT_OK(mend_range_commit(range, 0, 48 * MEND_MIB, ended));
+    EXPECT_OK(mend_range_get_info(range, &info));
+    kit_launch(w, ended, MEND_SIM_WORK_TOUCH, info.base, 1, 0, mend_sim_now_ns(w->sim) + 1000000);
+    EXPECT_OK(mend_range_decommit(range, 0, 48 * MEND_MIB, ended));
+    EXPECT_OK(mend_sim_stream_destroy(w->sim, ended));
+    kit_free(w, kit_alloc(w, 40 * MEND_MIB, S(0)), S(0));
+    EXPECT_STATS(w, context_fences, 0, host_waits, 0);
+    EXPECT_OK(mend_range_destroy(range, NULL));
+}

@@ -169,6 +169,17 @@ SCENE_TEST(pool_prepare_checkpoint, what_others_free_meanwhile_goes_back, open_s
     EXPECT_FIELDS(report, reserved_bytes, 0, released_bytes, held);
 }
 
+KIT_TEST(pool_prepare_checkpoint, the_report_counts_plain_blocks)
+{
+    mend_prepare_checkpoint_report report = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
+    void *chunk = kit_alloc(w, 4 * MEND_MIB, S(0));
+    void *plain = kit_alloc_with(w, 8 * MEND_MIB, S(0), .plain = 1);
+    EXPECT_OK(mend_prepare_checkpoint(w->pool, &report));
+    EXPECT_U64_EQ(mend_world_stats(w).reserved_bytes, report.reserved_bytes);
+    kit_free(w, chunk, S(0));
+    kit_free(w, plain, S(0));
+}
+
 SCENE_TEST(pool_prepare_checkpoint, the_device_notices_calls_of_a_checkpointed_process,
            open_scene(r, NULL))
 {
