@@ -288,5 +288,7 @@ mend_status mend_cuda_device_close(const mend_driver *driver, int device)
     if (!was_open) {
         return MEND_DRIVER_INVALID_CONTEXT;
     }
-    return cuda->functions.cuDevicePrimaryCtxRelease(device); /* the handle is the ordinal */
+    mend_cu_device ordinal = 0;
+    MEND_TRY_CALL(cuda->functions.cuDeviceGet(&ordinal, device));
+    return cuda->functions.cuDevicePrimaryCtxRelease(ordinal);
 }

@@ -150,11 +150,11 @@ mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream 
 /* ---- the order of two streams in one capture ------------------------------------------------- */
 
 /* The most nodes that are followed: a question costs so many calls. */
-enum { MOST_NODES = 1024 };
+enum { MOST_NODES = 1024, MOST_SLOTS = 2 * MOST_NODES };
 
 /* Nodes that precede the next node of a stream, and how many of `wanted` are not among them yet. */
 typedef struct ancestors {
-    mend_cu_graph_node found[MOST_NODES];
+    mend_cu_graph_node found[MOST_SLOTS];   /* a hash table. NULL: free */
     mend_cu_graph_node waiting[MOST_NODES]; /* of these, to be followed */
     size_t count;
     size_t waiting_count;
@@ -162,23 +162,21 @@ typedef struct ancestors {
     size_t missing;
 } ancestors;
 
-static bool has(const mend_cu_graph_node *nodes, size_t count, mend_cu_graph_node node)
-{
-    size_t at = 0;
-    while (at < count && nodes[at] != node) {
-        at++;
-    }
-    return at < count;
-}
-
 static void add(ancestors *a, const ends *of)
 {
     for (size_t i = 0; i < of->count && a->count < MOST_NODES; i++) {
         const mend_cu_graph_node node = of->nodes[i];
-        if (!has(a->found, a->count, node)) {
-            a->found[a->count++] = node;
+        uint64_t at = ((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15)) >> 32;
+        while (a->found[at % MOST_SLOTS] != NULL && a->found[at % MOST_SLOTS] != node) {
+            at++;
+        }
+        if (a->found[at % MOST_SLOTS] == NULL) {
+            a->found[at % MOST_SLOTS] = node;
+            a->count++;
             a->waiting[a->waiting_count++] = node;
-            a->missing -= has(a->wanted->nodes, a->wanted->count, node);
+            for (size_t k = 0; k < a->wanted->count; k++) {
+                a->missing -= a->wanted->nodes[k] == node;
+            }
         }
     }
 }
