@@ -269,6 +269,7 @@ PARTS = {
     "caching": Part("mend_caching", "layout", ["plan", "alloc"]),
     "driver": Part(None, "alloc"),
     "exports": Part(None, "share", ["exchange"]),
+    "exported_bytes": Part(None, "share", []),
     "graph_pools": Part("mend_graph_pools", "alloc", ["plan"]),
     "imports": Part("mend_imports", "share", ["map", "exchange", "alloc"]),
     "keeping": Part("mend_keeping", "sleep", []),

@@ -400,7 +400,7 @@ typedef struct mend_mapped_import {
 
 /* Blocks of other processes. `share` uses it. As the retired mappings. */
 typedef struct mend_imports {
-    mend_tree by_address;
+    mend_tree by_address, by_name;
     uint64_t bytes;    /* mapped for them */
     uint64_t mappings; /* their number */
 } mend_imports;
@@ -438,7 +438,8 @@ typedef struct mend_heap {
     bool has_homes; /* a request had one: from then on chunks have sleep tags */
     mend_graph_pools graph_pools;
     mend_pins pins;
-    mend_tree exports; /* exported blocks, by address. `share` uses it. As the pins */
+    mend_tree exports;       /* exported blocks, by address. `share` uses it. As the pins */
+    uint64_t exported_bytes; /* of chunks that hold such blocks */
     mend_heap_counters counters;
     mend_usage_state usage;
     mend_events events;

@@ -112,6 +112,7 @@ static mend_status begin_in_chunk(mend_heap *heap, mend_chunk *chunk, mend_expor
         }
         chunk->memory.has_fabric = chunk->memory.has_fabric || !is_by_file;
     }
+    heap->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
     chunk->exports[way]++;
     return MEND_DRIVER_OK;
 }
@@ -127,6 +128,7 @@ static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_w
         if (--chunk->exports[way] == 0 && way == MEND_EXPORT_BY_FILE) {
             close(chunk->file);
         }
+        heap->exported_bytes -= mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
     }
 }
 
@@ -449,7 +451,11 @@ bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
             return false;
         }
     }
-    return mend_tree_is_valid(&heap->exports) && marked == 0;
+    uint64_t bytes = 0;
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        bytes += mend_chunk_is_exported(chunk) ? chunk->size_bytes : 0;
+    }
+    return mend_tree_is_valid(&heap->exports) && marked == 0 && bytes == heap->exported_bytes;
 }
 
 /* ---- hooks of the feature -------------------------------------------------------------------- */
@@ -482,10 +488,7 @@ void mend_share_statistics(const mend_heap *heap, mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
     stats->exported_blocks = heap->exports.count;
-    for (const mend_chunk *at = heap->exports.count > 0 ? mend_chunk_from(chunks, 0) : NULL;
-         at != NULL; at = mend_chunk_next(at)) {
-        stats->exported_bytes += mend_chunk_is_exported(at) ? at->size_bytes : 0;
-    }
+    stats->exported_bytes = heap->exported_bytes;
     stats->importers_bytes = chunks->importers_bytes;
     stats->imports = heap->imports.by_address.count;
     stats->imported_bytes = heap->imports.bytes;
