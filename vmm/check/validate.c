@@ -186,8 +186,10 @@ static bool imports_are_right(const mend_validate_walk *a)
         bytes += import->mapped.bytes;
         mappings += import->count;
     }
-    MUST(mend_tree_is_valid(&imports->by_address), "the tree of imports is out of order");
-    MUST(bytes == imports->bytes && mappings == imports->mappings,
+    MUST(mend_tree_is_valid(&imports->by_address) && mend_tree_is_valid(&imports->by_name),
+         "a tree of imports is out of order");
+    MUST(imports->by_address.count == imports->by_name.count && bytes == imports->bytes &&
+             mappings == imports->mappings,
          "the counts of imports are wrong");
     return true;
 }

@@ -6,7 +6,7 @@
  * driver does not take back is offered again later, so that the exporter's memory does not stay in
  * use for it. Invariants, checked by the validation:
  * - the mappings of an import follow each other, and take their addresses.
- * - an import in the tree is used at least once. Only one that is closed is not there.
+ * - an import is in both trees, and is used at least once. Only one that is closed is in none.
  * - deferred releases are exactly the imports with a handle.
  */
 #include <stdlib.h>
@@ -19,16 +19,26 @@
 
 MEND_TREE_ORDER(compare_addresses, mend_imported, mapped.by_address, address);
 
+static int compare_names(const mend_tree_node *first, const mend_tree_node *second)
+{
+    const mend_import_name *a = &MEND_CONTAINER_OF(first, mend_imported, by_name)->name;
+    const mend_import_name *b = &MEND_CONTAINER_OF(second, mend_imported, by_name)->name;
+    int order = mend_compare_u64(a->number, b->number);
+    return order != 0 ? order : memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
 void mend_imports_init(mend_heap *heap)
 {
     mend_tree_init(&heap->imports.by_address, compare_addresses);
+    mend_tree_init(&heap->imports.by_name, compare_names);
 }
 
-static void leave_tree(mend_heap *heap, mend_imported *import)
+static void leave_trees(mend_heap *heap, mend_imported *import)
 {
     assert(heap->imports.bytes >= import->mapped.bytes);
     assert(heap->imports.mappings >= import->count);
     mend_tree_remove(&heap->imports.by_address, &import->mapped.by_address);
+    mend_tree_remove(&heap->imports.by_name, &import->by_name);
     heap->imports.bytes -= import->mapped.bytes;
     heap->imports.mappings -= import->count;
 }
@@ -47,7 +57,7 @@ void mend_imports_clear(mend_heap *heap)
     }
     while ((at = mend_tree_first(&heap->imports.by_address)) != NULL) {
         mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, mapped.by_address);
-        leave_tree(heap, import);
+        leave_trees(heap, import);
         free(import);
     }
 }
@@ -97,12 +107,11 @@ void mend_imports_give_back(mend_heap *heap, mend_ending *ending)
 
 mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name)
 {
-    MEND_TREE_EACH(mend_imported, import, mapped.by_address, &heap->imports.by_address) {
-        if (memcmp(&import->name, name, sizeof(*name)) == 0) {
-            return import;
-        }
-    }
-    return NULL;
+    mend_imported key = {.name = *name};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->imports.by_name, &key.by_name);
+    return at != NULL && compare_names(at, &key.by_name) == 0
+               ? MEND_CONTAINER_OF(at, mend_imported, by_name)
+               : NULL;
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
@@ -185,6 +194,7 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
         import->address = import->mapped.at + import->offset_bytes;
         import->uses = 1;
         mend_tree_insert(&heap->imports.by_address, &import->mapped.by_address);
+        mend_tree_insert(&heap->imports.by_name, &import->by_name);
         heap->imports.bytes += import->mapped.bytes;
         heap->imports.mappings += import->count;
         mend_layout_note_peaks(heap, false);
@@ -445,7 +455,7 @@ static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order
     }
     if (result == MEND_OK) {
         assert(import->uses == 1);
-        leave_tree(heap, import);
+        leave_trees(heap, import);
         retire_first(heap, import, import->count, stamp);
         import->uses = 0;
         if (import->deferred.kind == MEND_DEFERRED_NOTHING) {

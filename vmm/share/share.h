@@ -175,6 +175,7 @@ typedef struct mend_import_name {
 
 typedef struct mend_imported {
     mend_mapped_import mapped;
+    mend_tree_node by_name;
     mend_import_name name;
     uint64_t address; /* of the block, inside */
     uint64_t offset_bytes;
@@ -194,7 +195,7 @@ void mend_imports_clear(mend_heap *heap);
 /* Releases the handles of the import, whose mappings keep the memory (layout/feature.h). */
 void mend_imports_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking);
 
-/* NULL: there is none. O(imports). */
+/* NULL: there is none. */
 mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name);
 
 /* ---- export.c -------------------------------------------------------------------------------- */
