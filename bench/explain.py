@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says where each lost percent goes: the tables of bench/results/simulated.md of that name.
+"""Says where each lost percent goes, in tables.
 
     bench/explain.py --mend build/release/api/cli/libmend [--json rows.json] TRACE|WORKLOAD...
 
