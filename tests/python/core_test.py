@@ -21,10 +21,11 @@ class Configured(ProgramTest):
         self.succeeds(
             """
             import os
-            libmend.configure(limit="64MiB", idle_ms=500, observe=None)
-            libmend.configure(allow_stream_waits=False)
-            said = os.environ["MEND_CONF"]
-            assert said == "strategy:2,limit:64MiB,idle_ms:500,allow_stream_waits:off", said
+            libmend.configure(limit="64MiB", idle_ms=1, observe=None)
+            libmend.configure(allow_stream_waits=False, soft_limit=0)
+            said = os.environ["MEND_CONF"].partition("idle_ms")
+            assert said[0] == "strategy:2,limit:64MiB,", said
+            assert said[2] == ":1,allow_stream_waits:off,soft_limit:0", said
             device = libmend.simulate(1 << 30)
             assert not libmend._devices.has_pool(0)
             assert libmend.stats()["limit_bytes"] == 64 << 20

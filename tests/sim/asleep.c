@@ -57,7 +57,8 @@ void trial_mark_call(const trial_call *call)
     const operation *op = call->trial->op;
     const bool has_tag =
         call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE;
-    KIT_THREAD(.plain = !trial_passes_all(call->trial) && trial_is_plain(call),
+    KIT_THREAD(.plain = !trial_passes_all(call->trial) &&
+                        (trial_is_plain(call) || trial_refuses_plain(call)),
                .sleep_tag = has_tag ? trial_sleep_tag(call) : mend_process_own_marks.sleep_tag);
     /* One of five paths, some inside others, or none. A thread that fails to name one is in the one
      * around it. */

@@ -30,14 +30,11 @@ static mend_result trial_call_alloc(trial_call *call, mend_pool *pool)
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     options.address = call->wanted;
     options.in_one_chunk = call->in_one_chunk;
-    options.alignment_bytes = call->in_one_chunk ? call->alignment_bytes : 0;
-    return call->graph_pool != NULL ? trial_call_in_graph_pool(call, pool)
-           : call->wanted != NULL || call->in_one_chunk
-               ? mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer)
-               : mend_alloc_with(
-                     pool, call->size_bytes, call->stream,
-                     KIT_OPTIONS(mend_alloc_options, .alignment_bytes = call->alignment_bytes),
-                     &call->pointer);
+    options.alignment_bytes = call->wanted != NULL ? 0 : call->alignment_bytes;
+    options.plain = trial_refuses_plain(call) ? -1 : 0;
+    return call->graph_pool != NULL
+               ? trial_call_in_graph_pool(call, pool)
+               : mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
 }
 
 static mend_result trial_call_free(trial_call *call, mend_pool *pool)

@@ -24,6 +24,13 @@ bool trial_is_plain(const trial_call *call)
                                     t->op->slot % 4 == 1));
 }
 
+bool trial_refuses_plain(const trial_call *call)
+{
+    const trial *t = call->trial;
+    return call->kind == CALL_ALLOC && t->config.plain == PLAIN_BY_THREAD && !t->config.hooks &&
+           call->graph_pool == NULL && t->op->slot % 4 == 3;
+}
+
 static bool is_passed(const trial *t, const trial_call *call)
 {
     mend_heap *heap = &t->pools[call->pool].pool->heap;

@@ -38,6 +38,9 @@ void trial_check_collection(trial *t, int pool);
 enum { PLAIN_BY_POOLS = 1, PLAIN_WITHOUT_POOLS, PLAIN_BY_CONFIG, PLAIN_BY_THREAD };
 bool trial_passes_all(const trial *t);
 bool trial_is_plain(const trial_call *call);
+
+/* Whether its options switch off what its thread says. */
+bool trial_refuses_plain(const trial_call *call);
 bool trial_needs_chunks(const trial_call *call);
 void trial_check_plain_refusal(trial *t, const trial_call *call);
 uint64_t trial_plain_largest(trial *t, int pool);

@@ -29,8 +29,10 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
         span->of_graph_pool = true;
         mend_waits_add_user(mend_heap_wait_env(heap), &span->waits, request->stream);
     }
-    span->in_other_zone = (span->zone == MEND_ZONE_SMALL) !=
-                          (request->requested_bytes <= heap->config.placement.small_request_bytes);
+    span->skips_cache =
+        span->size_bytes >= heap->config.in_one_chunk_bytes ||
+        (span->zone == MEND_ZONE_SMALL) !=
+            (request->requested_bytes <= heap->config.placement.small_request_bytes);
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, request->requested_bytes,
                             request->handle);
@@ -81,6 +83,13 @@ static uint64_t home_of(mend_heap *heap, const mend_request *terms, mend_order o
     return home == 0 && heap->has_homes && is_for_graphs ? UINT64_MAX : home;
 }
 
+/* A switch of mend_alloc_options: the call says it, or else the thread, or else the pool. */
+static int resolve(int call, int thread, bool pool)
+{
+    const int said = call != 0 ? call : thread;
+    return said != 0 ? said > 0 : pool;
+}
+
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_request *terms,
                             mend_order order, uint64_t *address)
 {
@@ -94,10 +103,10 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_req
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
     if (terms->at == 0) {
         mend_raise_u64(&request.alignment_bytes, own->alignment_bytes);
-        request.in_one_chunk |=
-            heap->device.virtual_memory &&
-            (size_bytes >= heap->config.in_one_chunk_bytes || own->in_one_chunk);
     }
+    const bool has_defaults = terms->at == 0 && heap->device.virtual_memory;
+    request.in_one_chunk = resolve(terms->in_one_chunk, has_defaults ? own->in_one_chunk : -1,
+                                   size_bytes >= heap->config.in_one_chunk_bytes);
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "MEND_EVERY_STREAM is for mend_graph_pool_begin");
@@ -111,10 +120,10 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_req
     request.handle = order.stream;
     request.capture = order.capture;
     request.zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
-    request.is_plain |= own->is_plain;
+    request.plain = resolve(terms->plain, own->plain, false);
     request.home = home_of(heap, terms, order, own->sleep_tag);
     mend_span *span = NULL;
-    const bool is_passed = request.is_plain || heap->config.passes != MEND_PASSES_NONE;
+    const bool is_passed = request.plain || heap->config.passes != MEND_PASSES_NONE;
     mend_result result = is_passed         ? mend_pass_alloc(heap, &request, &span)
                          : request.at != 0 ? place_at(heap, &request, &span)
                                            : mend_fallback_run(heap, &request, &span);

@@ -103,7 +103,7 @@ static inline bool mend_fast_keep(mend_heap *heap, mend_zone *zone, mend_span *s
 {
     mend_cache *cache = &zone->cache;
     if (span->waits.others != NULL || span->is_exported || span->in_one_chunk ||
-        span->in_other_zone || span->chunk->sleep_tag != 0 ||
+        span->skips_cache || span->chunk->sleep_tag != 0 ||
         !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
         !mend_fast_lies_well(heap, span)) {
         return false;

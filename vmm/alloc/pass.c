@@ -41,7 +41,7 @@ static mend_result check(const mend_heap *heap, const mend_request *request)
 /* The thread's own stream is another one in the thread that frees. */
 static bool is_in_order(const mend_heap *heap, const mend_request *request)
 {
-    return heap->config.passes == MEND_PASSES_IN_ORDER && !request->is_plain &&
+    return heap->config.passes == MEND_PASSES_IN_ORDER && !request->plain &&
            request->handle != MEND_NO_STREAM && request->handle != MEND_STREAM_PER_THREAD;
 }
 

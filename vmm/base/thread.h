@@ -49,14 +49,14 @@ extern _Thread_local unsigned mend_process_callback_depth __attribute__((visibil
 typedef struct mend_thread_marks {
     uint64_t sleep_tag;       /* 0: none */
     uint64_t alignment_bytes; /* of the blocks that it allocates, at least. 0: as each call asks */
-    bool in_one_chunk;        /* these blocks lie in one chunk each */
+    int8_t in_one_chunk;      /* these switches are as in mend_alloc_options */
+    int8_t plain;
     uint32_t scope;         /* number of the scope that the thread is in (base/words.h). 0: none */
     uint32_t depth;         /* scopes that it is inside of */
     uint32_t shares_from;   /* depth from which on its scope is the common one. 0: it is not */
     uint32_t failed_scopes; /* scopes begun since one could not be named */
     uint32_t stack;         /* of the next block that it allocates. 0: none */
     bool is_in_source;      /* of stacks */
-    bool is_plain;          /* blocks that it allocates are each of cuMemAlloc */
     uint64_t unasked_bytes; /* small blocks since the source was asked about one */
     uint64_t shares_in;     /* the process in which it began to share */
 } mend_thread_marks;

@@ -211,7 +211,7 @@ static bool cached_is_right(mend_validate_walk *a, const mend_span *span)
     const mend_cache *cache = &a->heap->zones[span->zone].cache;
     bool is_listed = span->cache_index < cache->count && cache->spans[span->cache_index] == span;
     SPAN_MUST(is_listed && !span->live && span->run == NULL && span->waits.others == NULL &&
-                  !span->in_other_zone && stamp.stream < a->heap->streams.count &&
+                  !span->skips_cache && stamp.stream < a->heap->streams.count &&
                   stamp.stream != MEND_STREAM_UNKNOWN &&
                   a->heap->streams.items[stamp.stream].graph_pool == 0 &&
                   (left == NULL || left->live) &&
@@ -245,10 +245,11 @@ static bool span_is_right(mend_validate_walk *a, const mend_span *span, int zone
     SPAN_MUST(zone == MEND_ZONE_PASSED || span->chunk != NULL, "has no chunk");
     SPAN_MUST(!span->live || span->requested_bytes <= span->size_bytes, "was asked to be larger");
     SPAN_MUST(!span->live || zone >= MEND_ZONES_OF_BLOCKS ||
-                  span->in_other_zone ==
-                      ((zone == MEND_ZONE_SMALL) !=
-                       (span->requested_bytes <= heap->config.placement.small_request_bytes)),
-              "is not known to lie in its zone, or in another");
+                  span->skips_cache ==
+                      (span->size_bytes >= heap->config.in_one_chunk_bytes ||
+                       (zone == MEND_ZONE_SMALL) !=
+                           (span->requested_bytes <= heap->config.placement.small_request_bytes)),
+              "skips the cache, or does not, against the rule");
     SPAN_MUST(span->live || !span->is_exported, "is free and exported");
     SPAN_MUST(!span->in_one_chunk ||
                   (span->live && mend_span_is_in_one_chunk(span) && span->chunk->pins > 0),

@@ -115,7 +115,8 @@ typedef struct mend_span {
     bool contents_dropped : 1; /* live: a sleep dropped contents, and no other one kept all of it */
     bool has_copy : 1;         /* live: it slept. Copies of its bytes on the host are its own */
     bool in_one_chunk : 1;     /* live: the block pins its one chunk */
-    bool in_other_zone : 1;    /* live: not in the zone where a search for its size begins */
+    bool skips_cache : 1;      /* live: not in the zone where a search for its size begins, or of a
+                                * size that this pool has in_one_chunk */
     bool is_exported : 1;      /* live: other processes can import the block, or the page */
     bool is_guarded : 1;       /* live: its guard is filled. Set by checks alone */
     bool is_in_order : 1;      /* passed through: it is of the driver's pool, in stream order */
@@ -490,11 +491,12 @@ typedef struct mend_request {
     uint64_t behind_wait;  /* it may get memory of other streams, behind a wait on the device for
                             * fences up to this order (memory/stream.h). 0: it may not */
     bool may_break;        /* it may break empty chunks although pressure is critical */
-    bool in_one_chunk;     /* the block may not cross the edge of a chunk */
+    int in_one_chunk;      /* 1: the block may not cross the edge of a chunk. At first the switch of
+                            * mend_alloc_options, with -1. `plain` likewise */
     uint64_t home;         /* the sleep tag of its possible chunks, beside empty ones. 0: chunks
                             * without a tag */
     bool leaves_home;      /* it may lie in chunks of any tag: else it would wait, or fail */
-    bool is_plain;         /* it gets an allocation of cuMemAlloc of its own */
+    int plain;             /* 1: it gets an allocation of cuMemAlloc of its own */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the graph pool that the caller named. 0: none */
     uint64_t at;           /* the address that the caller named. 0: any */

@@ -63,7 +63,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
 __attribute__((noinline)) static bool asks_more(uint64_t size_bytes)
 {
     const mend_thread_marks *own = &mend_process_own_marks;
-    const bool asks = own->in_one_chunk || own->is_plain ||
+    const bool asks = own->in_one_chunk != 0 || own->plain != 0 ||
                       own->alignment_bytes > MEND_GRANULE_BYTES || own->sleep_tag != 0;
     mend_process_ask_stack(size_bytes);
     return asks;
@@ -121,8 +121,8 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
                             .at = at,
                             .tag = options.tag,
                             .sleep_tag = options.sleep_tag,
-                            .in_one_chunk = options.in_one_chunk == 1,
-                            .is_plain = options.plain == 1};
+                            .in_one_chunk = options.in_one_chunk,
+                            .plain = options.plain};
     return MEND_OK;
 }
 
@@ -136,7 +136,7 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
     MEND_TRY(read_options(pool, stream, options, &terms));
     if (mend_is_power_of_two(terms.alignment_bytes) &&
         terms.alignment_bytes <= MEND_GRANULE_BYTES && terms.owner == 0 && terms.tag == 0 &&
-        terms.sleep_tag == 0 && terms.at == 0 && !terms.in_one_chunk && !terms.is_plain) {
+        terms.sleep_tag == 0 && terms.at == 0 && terms.in_one_chunk == 0 && terms.plain == 0) {
         return mend_alloc(pool, size_bytes, stream, pointer); /* nothing but a size is asked for */
     }
     MEND_TRY(mend_pool_find_capture(pool, stream, &order.capture));
@@ -163,15 +163,15 @@ mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc
         const mend_alloc_options had = {.struct_size = sizeof(had),
                                         .alignment_bytes = own->alignment_bytes,
                                         .in_one_chunk = own->in_one_chunk,
-                                        .plain = own->is_plain,
+                                        .plain = own->plain,
                                         .sleep_tag = own->sleep_tag};
         mend_struct_write(before, &had, sizeof(had));
     }
     own->alignment_bytes = alignment;
-    own->in_one_chunk = all.in_one_chunk == 1;
-    own->is_plain = all.plain == 1;
+    own->in_one_chunk = (int8_t)all.in_one_chunk;
+    own->plain = (int8_t)all.plain;
     own->sleep_tag = all.sleep_tag;
-    if (alignment != 0 || own->in_one_chunk || own->is_plain || own->sleep_tag != 0) {
+    if (alignment != 0 || all.in_one_chunk != 0 || all.plain != 0 || all.sleep_tag != 0) {
         atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
     }
     return MEND_OK;

@@ -79,7 +79,8 @@ typedef struct mend_pool_config {
                      * only these (but see mend_enable_peer). Each device makes mapping more
                      * expensive */
     int shareable;  /* whether other processes can import the memory (mend_share.h):
-                     * MEND_SHAREABLE_ON, MEND_SHAREABLE_FABRIC or MEND_SHAREABLE_AUTO. 0: off */
+                     * MEND_SHAREABLE_ON, MEND_SHAREABLE_FABRIC or MEND_SHAREABLE_AUTO. 0: default,
+                     * off. -1: off, whatever MEND_CONF says */
     uint64_t soft_limit_bytes;     /* above this the pool grows only after waits, compaction and the
                                     * pressure callbacks. No request fails because of it */
     uint64_t min_free_bytes;       /* memory of the device that the pool leaves free. It asks the
@@ -186,9 +187,11 @@ typedef struct mend_alloc_options {
     void *address;               /* the block begins there: the memory must be mapped, free, and
                                   * usable on the stream (in the graph pool) at once */
     int in_one_chunk;            /* 1: the block lies in one physical allocation of its own, which
-                                  * is empty and not pinned or new, and pins it (mend_pin) */
+                                  * is empty and not pinned or new, and pins it (mend_pin). -1: it
+                                  * may lie in several */
     int plain;                   /* 1: the block is a cuMemAlloc of its own, for cudaIpcGetMemHandle
-                                  * and libraries such as older MPI */
+                                  * and libraries such as older MPI. -1: it is not, unless all
+                                  * blocks of the pool are */
     uint64_t sleep_tag;          /* the block sleeps by this number (mend_sleep). 0: by `tag` */
 } mend_alloc_options;
 #define MEND_ALLOC_OPTIONS_INIT                                                                    \

@@ -280,7 +280,7 @@ def configure(**options: object) -> None:
     for key, value in options.items():
         items.pop(key, None)
         if value is not None:
-            items[key] = {True: "on", False: "off"}.get(value, str(value))
+            items[key] = ("off", "on")[value] if isinstance(value, bool) else str(value)
     os.environ["MEND_CONF"] = ",".join(f"{key}:{value}" for key, value in items.items())
 
 

@@ -142,11 +142,20 @@ MEND_TEST(pool_configuration, switches_are_on_or_off)
     EXPECT_INT_EQ(-1, read_ok("allow_stream_waits:off").allow_stream_waits);
     EXPECT_INT_EQ(1, read_ok("detect_destroyed_streams:on").detect_destroyed_streams);
     EXPECT_INT_EQ(-1, read_ok("detect_destroyed_streams:off").detect_destroyed_streams);
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.detect_destroyed_streams = -1; /* the program says no, whatever the environment says */
-    config.shareable = -1;
-    EXPECT_OK(mend_configuration_read("detect_destroyed_streams:on,shareable:on", &config));
-    EXPECT_FIELDS(config, detect_destroyed_streams, -1, shareable, -1);
+    /* The program says no, whatever the environment says. */
+    const mend_pool_config no = {.plain = -1,
+                                 .rdma = -1,
+                                 .shareable = -1,
+                                 .capture_checks = -1,
+                                 .allow_stream_waits = -1,
+                                 .allow_context_fences = -1,
+                                 .detect_destroyed_streams = -1};
+    mend_pool_config config = no;
+    EXPECT_OK(mend_configuration_read(
+        "plain:on,rdma:on,shareable:on,capture_checks:on,allow_stream_waits:on,"
+        "allow_context_fences:on,detect_destroyed_streams:on",
+        &config));
+    EXPECT_TRUE(are_same(&no, &config));
     EXPECT_REFUSED("allow_stream_waits:yes", "allow_stream_waits", "\"yes\"", "on or off");
     EXPECT_REFUSED("detect_destroyed_streams:1", "detect_destroyed_streams", "\"1\"", "on or off");
     EXPECT_REFUSED("detect_destroyed_streams:ON", "detect_destroyed_streams", "\"ON\"",

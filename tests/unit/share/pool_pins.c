@@ -256,6 +256,49 @@ KIT_SET_TEST(pool_pins, blocks_lie_in_one_chunk_while_the_thread_asks_for_it, KV
     EXPECT_TRUE(kv_in_one_chunk(w) < KV_BLOCKS);
 }
 
+/* Whether a block of so many bytes is in one chunk, or plain: by these options of the call, where
+ * the thread has others. */
+static int is_switched(mend_world *w, mend_pool *pool, const mend_alloc_options *thread,
+                       const mend_alloc_options *call)
+{
+    const bool is_of_plain = thread->plain != 0 || call->plain != 0;
+    void *block = NULL;
+    EXPECT_OK(mend_set_alloc_options(thread, NULL));
+    EXPECT_OK(mend_alloc_with(pool, CHUNK, S(0), call, &block));
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_OK(mend_get_stats(pool, &stats));
+    EXPECT_OK(mend_free(pool, block, S(0)));
+    EXPECT_OK(mend_set_alloc_options(NULL, NULL));
+    EXPECT_U64_EQ(0, is_of_plain ? stats.pinned_bytes : stats.passed_blocks);
+    return is_of_plain ? stats.passed_blocks == 1 : stats.pinned_bytes == CHUNK;
+}
+
+/* 0 asks the next one. The cache, which has such a block without the switch, answers none. */
+KIT_TEST_IN(pool_pins, a_switch_is_of_the_call_before_its_thread_before_its_pool,
+            kit_open_with(w, 64 * CHUNK, use_small_chunks))
+{
+    w->pool_config.in_one_chunk_bytes = CHUNK;
+    mend_pool *pools[] = {w->pool, kit_pool(w)};
+    for (int i = 0; i < 18; i++) {
+        const int told[] = {i % 3 - 1, i / 3 % 3 - 1,
+                            i / 9}; /* by the call, the thread, the pool */
+        const int first = told[0] != 0 ? told[0] : told[1];
+        mend_pool *pool = pools[told[2]];
+        EXPECT_OK(mend_free(pool, kit_alloc_from(pool, CHUNK - 1, S(0)), S(0)));
+        EXPECT_INT_EQ(first != 0 ? first == 1 : told[2],
+                      is_switched(w, pool, KIT_OPTIONS(mend_alloc_options, .in_one_chunk = told[1]),
+                                  KIT_OPTIONS(mend_alloc_options, .in_one_chunk = told[0])));
+        EXPECT_INT_EQ(first == 1,
+                      is_switched(w, w->pool, KIT_OPTIONS(mend_alloc_options, .plain = told[1]),
+                                  KIT_OPTIONS(mend_alloc_options, .plain = told[0])));
+    }
+    mend_alloc_options before = MEND_ALLOC_OPTIONS_INIT;
+    KIT_THREAD(.in_one_chunk = -1, .plain = -1);
+    EXPECT_OK(mend_set_alloc_options(NULL, &before));
+    EXPECT_FIELDS(before, in_one_chunk, -1, plain, -1);
+    EXPECT_OK(mend_pool_destroy(pools[1]));
+}
+
 RIG_TEST(pool_pins, what_a_thread_asks_of_each_block_is_checked)
 {
     mend_alloc_options wrong[] = {
