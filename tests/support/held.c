@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Calls around which a pool lets others go on. */
+/* Calls around which a pool lets others go on, but for those that a begin of graph pools awaits. */
 static bool may_take_long(const char *call)
 {
     static const char *const calls[] = {"memory_info",
@@ -14,7 +14,11 @@ static bool may_take_long(const char *call)
                                         "release",
                                         "map",
                                         "unmap",
-                                        "set_access"};
+                                        "set_access",
+                                        "event_record",
+                                        "stream_wait",
+                                        "plain_free",
+                                        "async_free"};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         if (strcmp(call, calls[i]) == 0) {
             return true;

@@ -279,20 +279,22 @@ find_users_of_graph_pool(mend_heap *heap, const mend_span *span, mend_order orde
     return MEND_OK;
 }
 
-/* Sets the users, which are UNKNOWN before. Usually no graph pool is involved. `named` is the
- * caller's, or 0. */
-static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
-                                     uint32_t named, mend_block_users *users)
+/* The user in the usual case: a known stream, and no graph pool. Or UNKNOWN. `named` is the
+ * caller's graph pool, or 0. */
+static inline uint32_t usual_user(mend_heap *heap, mend_order order, uint32_t named)
 {
-    if (order.stream == MEND_NO_STREAM) {
-        return MEND_OK;
-    }
-    if (mend_heap_has_begun_graph_pools(heap) || order.capture != 0 || named != 0) {
-        return find_users_of_graph_pool(heap, span, order, named, users);
-    }
-    users->first = mend_users_known_stream(heap, order.stream);
-    return users->first != MEND_STREAM_UNKNOWN
-               ? MEND_OK
+    return mend_heap_has_begun_graph_pools(heap) || order.capture != 0 || named != 0
+               ? MEND_STREAM_UNKNOWN
+               : mend_users_known_stream(heap, order.stream);
+}
+
+/* Finds the users otherwise. May release `state`, so the caller looks for the block again. */
+__attribute__((noinline)) static mend_result find_users(mend_heap *heap, const mend_span *span,
+                                                        mend_order order, uint32_t named,
+                                                        mend_block_users *users)
+{
+    return mend_heap_has_begun_graph_pools(heap) || order.capture != 0 || named != 0
+               ? find_users_of_graph_pool(heap, span, order, named, users)
                : mend_users_find_stream(heap, order.stream, 0, &users->first);
 }
 
@@ -370,9 +372,16 @@ mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_orde
 {
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     MEND_TRY(find_block(heap, address, span));
+    if (order.stream == MEND_NO_STREAM) {
+        return MEND_OK;
+    }
+    users->first = usual_user(heap, order, graph_pool);
+    if (users->first != MEND_STREAM_UNKNOWN) {
+        return MEND_OK;
+    }
     MEND_TRY(mend_block_go_without_users(heap, find_users(heap, *span, order, graph_pool, users),
                                          users));
-    return find_block(heap, address, span); /* `state` may have been released */
+    return find_block(heap, address, span);
 }
 
 mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
@@ -392,19 +401,30 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
     return MEND_OK;
 }
 
+/* The stream is captured or unknown, or graph pools are begun. */
+__attribute__((noinline)) static mend_result
+record_other_stream(mend_heap *heap, mend_span *span, mend_order order, uint32_t graph_pool)
+{
+    const uint64_t address = span->address;
+    mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    MEND_TRY(find_users(heap, span, order, order.capture != 0 ? graph_pool : 0, &users));
+    MEND_TRY(find_block(heap, address, &span));
+    MEND_TRY(mend_block_add_user(heap, span, users.first));
+    return users.second != MEND_STREAM_UNKNOWN ? mend_block_add_user(heap, span, users.second)
+                                               : MEND_OK;
+}
+
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t graph_pool)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_span *span;
-    mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     MEND_TRY(find_block(heap, address, &span));
     MEND_TRY(span->chunk != NULL ? MEND_OK : mend_pass_check_order(order, "mend_record_stream"));
     MEND_TRY(mend_heap_check_awake(heap, span->address, span->size_bytes, "mend_record_stream"));
-    MEND_TRY(find_users(heap, span, order, order.capture != 0 ? graph_pool : 0, &users));
-    MEND_TRY(mend_block_add_user(heap, span, users.first));
-    return users.second != MEND_STREAM_UNKNOWN ? mend_block_add_user(heap, span, users.second)
-                                               : MEND_OK;
+    const uint32_t user = usual_user(heap, order, 0);
+    return user != MEND_STREAM_UNKNOWN ? mend_block_add_user(heap, span, user)
+                                       : record_other_stream(heap, span, order, graph_pool);
 }
 
 /* ---- beside the usual case: blocks that are found, unusual streams ------------------------- */

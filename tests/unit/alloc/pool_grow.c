@@ -108,3 +108,102 @@ MEND_TEST(pool_grow, what_others_free_at_the_last_moment_is_found)
         kit_close(&r.w);
     }
 }
+
+/* ---- misuse: a block is freed while another thread frees it or declares a user ----------------
+ */
+
+enum { USUAL, PLAIN, CHECKED, WAYS };
+
+typedef struct twice {
+    mend_world w;
+    mend_held held;
+    mend_stream stream; /* the first call has to record an event of it */
+    bool frees;         /* the first call */
+    void *block;
+    mend_result results[2];
+} twice;
+
+static void act_first(void *argument)
+{
+    twice *t = argument;
+    t->results[0] = t->frees ? mend_free(t->w.pool, t->block, t->stream)
+                             : mend_record_stream(t->w.pool, t->block, t->stream);
+}
+
+static void *free_second(void *argument)
+{
+    twice *t = argument;
+    t->results[1] = mend_free(t->w.pool, t->block, MEND_NO_STREAM);
+    return NULL;
+}
+
+static bool open_twice(twice *t, int way)
+{
+    mend_world_init(&t->w);
+    t->w.pool_config.detect_destroyed_streams = 1;
+    t->w.pool_config.plain = way == PLAIN;
+    t->w.pool_config.observe = way == CHECKED ? "guard,poison" : NULL;
+    if (!kit_open(&t->w)) {
+        return false;
+    }
+    t->stream = t->w.streams[1];
+    if (way != PLAIN) { /* a fence that was refused is recorded when the stream is named again */
+        void *before = kit_alloc(&t->w, MEND_MIB, t->stream);
+        kit_fail(&t->w, "event_record", 0, 1, 2);
+        kit_free(&t->w, before, t->stream);
+    }
+    t->block = kit_alloc(&t->w, MEND_MIB, NULL);
+    return true;
+}
+
+/* False when the first call has no driver call at the position. */
+static bool free_twice(int way, bool frees, uint64_t position)
+{
+    pthread_t thread;
+    twice t = {.frees = frees};
+    if (!open_twice(&t, way)) {
+        return false;
+    }
+    const uint64_t frees_before = mend_world_stats(&t.w).frees;
+    mend_mutex *turn = &t.w.pool->heap.grow;
+    const bool is_inside = mend_held_begin(&t.held, t.w.sim, position, act_first, &t);
+    if (is_inside && way == PLAIN) { /* the driver has no order behind a user that comes now */
+        EXPECT_ERROR(FOREIGN_POINTER, mend_record_stream(t.w.pool, t.block, t.w.streams[2]));
+    }
+    if (is_inside && pthread_create(&thread, NULL, free_second, &t) == 0) {
+        const bool is_free = mend_mutex_try_lock(turn); /* or the second may wait for its turn */
+        if (is_free) {
+            mend_mutex_unlock(turn);
+            pthread_join(thread, NULL);
+        }
+        mend_held_let_go(&t.held);
+        if (!is_free) {
+            pthread_join(thread, NULL);
+        }
+        EXPECT_TRUE((frees && t.results[0] == MEND_OK) != (t.results[1] == MEND_OK));
+        EXPECT_TRUE(t.results[0] == MEND_OK || t.results[0] == MEND_ERROR_DOUBLE_FREE ||
+                    t.results[0] == MEND_ERROR_FOREIGN_POINTER);
+    } else if (!frees) {
+        kit_free(&t.w, t.block, NULL);
+    }
+    mend_held_end(&t.held);
+    EXPECT_STATS(&t.w, frees, frees_before + 1, live_blocks, 0, passed_blocks, 0);
+    kit_close(&t.w);
+    return is_inside && !mend_test_has_failed();
+}
+
+MEND_TEST(pool_grow, a_block_that_two_threads_free_is_freed_once)
+{
+    for (int way = 0; way < 2 * WAYS; way++) {
+        uint64_t position = 1;
+        while (free_twice(way / 2, way % 2 == 0, position)) {
+            position++;
+        }
+        EXPECT_TRUE(position > 1 || way == 2 * PLAIN + 1);
+        if (mend_test_has_failed()) {
+            mend_test_fail(__FILE__, __LINE__, "way %d, call %llu", way,
+                           (unsigned long long)position);
+            return;
+        }
+    }
+}
