@@ -130,18 +130,6 @@ def print_rows(rows):
         print(f"{case:32} {cells[0]:>10} {cells[1]:>10} {change(now, kept):>9} {wrong}".rstrip())
 
 
-def markdown(kept):
-    """The table of bench/results/simulated.md: a column for each build."""
-    builds = sorted(kept)
-    cases = dict.fromkeys(case for build in builds for case in kept[build])
-    lines = [" | ".join(["| operation"] + builds) + " |", "|" + "---|" * (1 + len(builds))]
-    for case in cases:
-        cells = [f"{kept[build][case][0]:,.0f}" if case in kept[build] else "-"
-                 for build in builds]
-        lines.append(" | ".join([f"| {case}"] + cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True, help="the folder of an optimised build")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs allocators over recordings and workloads: the tables of bench/results/simulated.md.
+"""Runs allocators over recordings and workloads, and prints tables.
 
     bench/report.py --mend build/release/api/cli/libmend [--rows rows.json] TRACE|WORKLOAD...
 

@@ -111,8 +111,8 @@ SIMULATED = "bench/results/simulated.md"
 CLAIMS = (
     ("README.md", rf"\| {N} recorded programs, [^|]*\| simulated \| {N} \| {N} \| \*\*{N}\*\* \|\n"
      rf"\|[^|]*\| simulated \| {N} \| {N} \| \*\*{N}\*\* \|", near_the_limit),
-    ("README.md", rf"Driver time on 80&nbsp;GiB[^|]*\| simulated \| \| 1 \| \*\*{RATIO}\*\* \|",
-     with_room),
+    ("README.md", rf"Driver time on 80&nbsp;GiB[^|]*\| simulated \| \| 1&times; "
+     rf"\| \*\*{RATIO}&times;\*\* \|", with_room),
     (SIMULATED, f"{N} % less at 1.2 times the peak, {N} % less at 1.05, {N} % less at "
      "1.02", less_by_h200),
     (SIMULATED, f"Mend: at most {RATIO} times its peak of live memory, on eleven "

@@ -301,8 +301,6 @@ def report(results):
             again = results.get("again", {}).get(section)
             dated = f"Measured again {again}.\n\n" if again else ""
             parts.append(f"### {title}\n\n{dated}{make(results[section])}")
-    if results.get("counts"):
-        parts.append(f"### Instructions\n\n{counts.markdown(results['counts'])}")
     return "\n".join(parts)
 
 

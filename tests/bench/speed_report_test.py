@@ -135,7 +135,6 @@ class Document(unittest.TestCase):
         text = report.report(self.results)
         self.assertIn("Measured 2026-01-01 on 2 cores of P", text)
         self.assertIn("### Threads", text)
-        self.assertIn("### Instructions\n\n| operation | gcc |", text)
         self.assertNotIn("### Cached pairs", text)
 
     def test_raw_figures_come_back(self):
