@@ -218,6 +218,32 @@ class Real(Programs):
             assert waits() == (0, 0), waits()
             """, MEND_CONF="allow_stream_waits:off")
 
+    def test_a_compaction_lets_an_emptied_cache_release_what_lies_beside_tensors(self):
+        """At the same addresses, with the same bytes. Without it the cache keeps their chunks."""
+        self.runs("""
+            empty(64 * MIB)  # its chunks of 4 MiB are those of the tensors
+            tensors = [filled(i, 2) for i in range(32)][::4]
+            addresses = [tensor.data_ptr() for tensor in tensors]
+            torch.cuda.empty_cache()
+            live, held = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+            assert (live, held) == (16 * MIB, 32 * MIB), (live, held)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                tensors.append(tensors[1].clone())
+                refused = message_of(libmend.compact)
+            assert "MEND_ERROR_CAPTURING" in refused, refused
+            tensors.pop()
+            del graph
+            device.launch(0, tensors[0].data_ptr(), MIB, finish_ns=10**15)
+            gained = libmend.compact()
+            assert gained == 16 * MIB, gained
+            torch.cuda.empty_cache()
+            held = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+            assert held == (live, live), held
+            assert addresses == [tensor.data_ptr() for tensor in tensors]
+            assert all(holds(tensor, 4 * i) for i, tensor in enumerate(tensors))
+            """)
+
     def test_it_may_be_enabled_after_cuda_was_used_but_not_after_memory_was(self):
         self.succeeds(
             """
