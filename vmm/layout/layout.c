@@ -332,6 +332,7 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
 {
     mend_span *span = mend_layout_claim_part(heap, run, address, size_bytes);
     mend_layout_set_live(heap, &heap->zones[span->zone], span, true);
+    span->placed = MEND_PLACE_IN_RUN;
     const uint64_t end = mend_span_end(span);
     for (mend_chunk *at = heap->has_homes ? span->chunk : NULL; at != NULL && at->address < end;
          at = at->next) {
