@@ -67,7 +67,8 @@ typedef struct planned_fault {
     int status;        /* the driver's answer */
     int ballast; /* small blocks, or holes between such, made first: by them the pool's records
                     are as full as they may be, and need memory where they seldom do */
-    int dry; /* 1 to SCENARIO_DRY_SLABS: of these records there is none in reserve. 0: no such */
+    int dry;  /* 1 to SCENARIO_DRY_SLABS: of these records there is none in reserve. 0: no such */
+    int left; /* or so many: too few for the call, which may not take more than it has reserved */
     bool without_bytes; /* of device memory: the run takes less time */
 } planned_fault;
 
@@ -77,6 +78,7 @@ enum { SCENARIO_DRY_SLABS = 8 };
 /* How many positions a scenario offers. */
 typedef struct scenario_positions {
     bool ends_as_told; /* by the result of the way. With ballast it may not */
+    int64_t records;   /* of the slab that is dry that the call has taken */
     uint64_t driver_calls;
     uint64_t host_allocations;
     uint64_t host_ways; /* by which the call came to these allocations: a number for each set */

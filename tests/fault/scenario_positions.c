@@ -14,7 +14,7 @@
 
 /* Above so many positions of one scenario some are drawn by the seed. Ballast moves the place where
  * records run out: a few positions of each amount meet it. */
-enum { MOST_POSITIONS = 200, MOST_POSITIONS_WITH_BALLAST = 8 };
+enum { MOST_POSITIONS = 200, MOST_POSITIONS_WITH_BALLAST = 8, MOST_LEFT = 3 };
 
 static const int statuses[] = {MEND_DRIVER_INVALID_VALUE, MEND_DRIVER_OUT_OF_MEMORY,
                                MEND_DRIVER_NOT_READY, MEND_DRIVER_UNKNOWN};
@@ -44,9 +44,10 @@ static bool run_fault(sweep *s, const planned_fault *fault, scenario_positions *
     s->last = scenario_run(s->given, fault, positions);
     s->runs++;
     if (mend_test_has_failed()) {
-        mend_test_fail(__FILE__, __LINE__, "%s: %s %llu, %llu times, status %d, ballast %d, dry %d",
+        mend_test_fail(__FILE__, __LINE__,
+                       "%s: %s %llu, %llu times, status %d, ballast %d, dry %d, %d left",
                        s->given->name, kinds[fault->kind], LLU(fault->position), LLU(fault->count),
-                       fault->status, fault->ballast, fault->dry);
+                       fault->status, fault->ballast, fault->dry, fault->left);
     }
     return !mend_test_has_failed();
 }
@@ -57,7 +58,7 @@ static bool fail_driver_call(sweep *s, uint64_t position)
     bool well = true;
     uint64_t outcomes[STATUS_COUNT] = {0};
     for (int i = 0; i < STATUS_COUNT && well; i++) {
-        planned_fault fault = {FAULT_DRIVER, position, UINT64_MAX, statuses[i], 0, 0, false};
+        planned_fault fault = {FAULT_DRIVER, position, UINT64_MAX, statuses[i], 0, 0, 0, false};
         well = run_fault(s, &fault, NULL);
         outcomes[i] = s->last.outcome;
         bool is_known = false;
@@ -69,7 +70,7 @@ static bool fail_driver_call(sweep *s, uint64_t position)
             well = s->last.failures <= fault.count || run_fault(s, &fault, NULL);
         }
     }
-    planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0, 0, false};
+    planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0, 0, 0, false};
     return well && run_fault(s, &lost, NULL);
 }
 
@@ -105,10 +106,17 @@ static bool sweep_positions(sweep *s, int ballast, int dry)
     for (uint64_t i = 0; i < count && well; i++) {
         if (is_drawn(s, count, most)) {
             s->host_positions++;
-            planned_fault fault = {FAULT_HOST, i, UINT64_MAX, 0, ballast, dry, false};
+            planned_fault fault = {FAULT_HOST, i, UINT64_MAX, 0, ballast, dry, 0, false};
             well = run_fault(s, &fault, NULL);
             fault.count = 1;
             well = well && (s->last.failures <= 1 || run_fault(s, &fault, NULL));
+        }
+    }
+    const uint64_t few = mend_min_u64(positions.host_allocations, MOST_POSITIONS_WITH_BALLAST);
+    for (int left = 1; left < positions.records && left <= MOST_LEFT; left++) {
+        for (uint64_t i = 0; i < few && well; i++) {
+            planned_fault fault = {FAULT_HOST, i, UINT64_MAX, 0, 0, dry, left, true};
+            well = run_fault(s, &fault, NULL);
         }
     }
     return well;

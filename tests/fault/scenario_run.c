@@ -119,9 +119,11 @@ static void call_with_fault(scene *s, scenario_positions *positions)
     plant_fault(s);
     mend_slab *dry = s->fault->dry != 0 ? slab_to_dry(s) : NULL;
     if (dry != NULL) { /* all in reserve is others': the call must ask the host for each record */
-        s->withheld = dry->free_count - dry->promised_count;
+        EXPECT_TRUE(mend_slab_reserve(dry, (size_t)s->fault->left));
+        s->withheld = dry->free_count - dry->promised_count - (size_t)s->fault->left;
         dry->promised_count += s->withheld;
     }
+    const size_t used_before = dry != NULL ? dry->used_count : 0;
     mend_test_call call;
     (void)mend_fail(MEND_ERROR_INTERNAL, "an error from before the call in question");
     mend_test_begin_call(&call);
@@ -133,13 +135,17 @@ static void call_with_fault(scene *s, scenario_positions *positions)
     mend_test_heal_host_memory();
     mend_test_end_call(&call, s->result, "mend_(call in question)", __FILE__, __LINE__);
     if (dry != NULL) {
+        EXPECT_TRUE(dry->free_count >= dry->promised_count);
         mend_slab_end_promise(dry, s->withheld);
+        EXPECT_TRUE(s->result == MEND_OK || dry != &s->run.world.pool->heap.nodes.waits ||
+                    dry->used_count <= used_before); /* no user of a block */
     }
     mend_sim_clear_faults(s->run.world.sim);
     if (positions != NULL) {
         positions->ends_as_told = s->result == s->given->way.result;
         positions->driver_calls = mend_sim_call_count(s->run.world.sim) - first_call;
         positions->host_allocations = mend_test_watched_host_allocations();
+        positions->records = dry != NULL ? (int64_t)(dry->used_count - used_before) : 0;
         positions->host_ways = mend_test_ways_to_host_memory();
     }
     s->after = observe(s);
