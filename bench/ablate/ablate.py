@@ -173,8 +173,7 @@ def main():
     tables = effects.tables(results.known, [name for name, _ in workloads], rows, CAPACITIES)
     print(tables)
     if options.document:
-        does = {entry.name: entry.last for entry in entries}
-        effects.keep(options.document, options.half, tables, does)
+        effects.keep(options.document, options.half, tables)
 
 
 if __name__ == "__main__":

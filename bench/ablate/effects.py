@@ -84,9 +84,8 @@ def tables(known, names, rows, capacities):
                        f"{table(known, group, rows, capacities)}" for kind, group in kinds if group)
 
 
-def keep(path, half, text, does):
-    """Puts the tables and the effects of the mechanisms between the marks of the half in the
-    document."""
+def keep(path, half, text):
+    """Puts the tables between the marks of the half in the document."""
     name = half or "all"
     begin, end = f"<!-- {name}: made by ./run ablate -->", f"<!-- end of {name} -->"
     with open(path, encoding="utf-8") as file:
@@ -95,7 +94,5 @@ def keep(path, half, text, does):
         raise SystemExit(f"{path}: without the marks of {name}")
     head, rest = document.split(begin, 1)
     tail = rest.split(end, 1)[1]
-    lines = [f"- `{mechanism.split('.', 1)[1]}`: {what}." for mechanism, what in does.items()]
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{head}{begin}\n{text}\n\n" +
-                   "\n".join(lines) + f"\n{end}{tail}")
+        file.write(f"{head}{begin}\n{text}\n{end}{tail}")
