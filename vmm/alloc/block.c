@@ -11,10 +11,9 @@ static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
                             (unsigned long long)size_bytes);
     }
     if (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > MEND_LARGEST_ALIGNMENT_BYTES) {
-        return mend_failure(
-            MEND_ERROR_INVALID_ARGUMENT,
-            "an alignment of %llu is not possible; alignments are powers of two up to 2^40",
-            (unsigned long long)alignment_bytes);
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "alignment_bytes is %llu; it takes powers of two up to 2^40",
+                            (unsigned long long)alignment_bytes);
     }
     return MEND_OK;
 }

@@ -112,7 +112,7 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
     MEND_INVALID_IF(options.graph_pool != NULL && options.graph_pool->pool != pool,
                     "mend_alloc_options.graph_pool is of another pool");
     MEND_INVALID_IF(options.graph_pool != NULL && stream == MEND_NO_STREAM,
-                    "a block of a graph pool has a stream, not MEND_NO_STREAM");
+                    "mend_alloc_options.graph_pool: its block has a stream, not MEND_NO_STREAM");
     uint64_t alignment = options.alignment_bytes != 0 ? options.alignment_bytes : 1;
     uint64_t at = (uint64_t)(uintptr_t)options.address;
     MEND_INVALID_IF(at % mend_max_u64(alignment, MEND_GRANULE_BYTES) != 0,
@@ -157,10 +157,10 @@ mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc
     MEND_TRY(read_own(options, &all));
     const uint64_t alignment = all.alignment_bytes;
     MEND_INVALID_IF(all.graph_pool != NULL || all.tag != 0 || all.address != NULL,
-                    "mend_set_alloc_options: a graph pool, a tag and an address are of one call");
+                    "mend_set_alloc_options: graph_pool, tag and address are of one call");
     MEND_INVALID_IF(alignment > MEND_LARGEST_ALIGNMENT_BYTES ||
                         (alignment != 0 && !mend_is_power_of_two(alignment)),
-                    "mend_set_alloc_options: the alignment is no power of two up to 2^40");
+                    "mend_set_alloc_options: alignment_bytes is no power of two up to 2^40");
     MEND_TRY(mend_pool_check_struct(before, "MEND_ALLOC_OPTIONS_INIT"));
     if (before != NULL) {
         const mend_alloc_options had = {.struct_size = sizeof(had),

@@ -31,7 +31,8 @@ mend_result mend_pool_read_struct(const void *given, const char *init, void *own
     return given == NULL || mend_struct_read(own, given, own_bytes)
                ? MEND_OK
                : mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                           "the struct of %s is of a newer version than the library", init);
+                           "struct_size: the struct of %s is of a newer version than the library",
+                           init);
 }
 
 mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size_t element_bytes,

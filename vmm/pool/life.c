@@ -196,8 +196,9 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
         heap_config_of(config, pool->observed.checks, info, default_limit_bytes);
     if (heap_config.limit_bytes < info->granularity_bytes) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "a limit of %llu bytes is less than a page of device %d, %llu bytes: "
-                         "nothing could ever be allocated",
+                         "mend_pool_config.%s: a limit of %llu bytes is less than a page of device "
+                         "%d, %llu bytes: nothing could ever be allocated",
+                         config->limit_percent != 0 ? "limit_percent" : "limit_bytes",
                          (unsigned long long)heap_config.limit_bytes, config->device,
                          (unsigned long long)info->granularity_bytes);
     }

@@ -313,7 +313,7 @@ uint64_t mend_shared_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t
 
 static mend_result refused_by_system(const char *path, const char *what)
 {
-    return mend_failure(MEND_ERROR_SYSTEM, "the shared limit file %.200s %s: %s", path, what,
+    return mend_failure(MEND_ERROR_SYSTEM, "shared_limit_file: %.200s %s: %s", path, what,
                         strerror(errno));
 }
 
@@ -366,7 +366,7 @@ static mend_result join(const char *path, mend_limit_slot *slot)
     if (!read_content(slot->file, &content)) {
         return mend_failure(
             MEND_ERROR_INVALID_ARGUMENT,
-            "%.200s is no shared limit file of this version of Mend: name a file that "
+            "shared_limit_file: %.200s is no file of this version of Mend: name a file that "
             "does not exist, or is empty",
             path);
     }
@@ -375,8 +375,7 @@ static mend_result join(const char *path, mend_limit_slot *slot)
     }
     if (slot->number == SLOTS) {
         return mend_failure(MEND_ERROR_SYSTEM,
-                            "the shared limit file %.200s is shared by %d pools, and "
-                            "that is the most",
+                            "shared_limit_file: %.200s is shared by %d pools, and that is the most",
                             path, SLOTS);
     }
     say(slot);
@@ -387,10 +386,11 @@ static mend_result join(const char *path, mend_limit_slot *slot)
         const uint64_t limit_bytes = slot->own.limit_bytes;
         slot->own = (mend_limit_claim){0};
         say(slot);
-        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "the pools that share the shared limit file %.200s have a limit of %lu "
-                            "bytes, not of %lu: all must name the same",
-                            path, other, limit_bytes);
+        return mend_failure(
+            MEND_ERROR_INVALID_ARGUMENT,
+            "shared_limit_file: the pools of %.200s have a limit of %lu bytes, not of "
+            "%lu: all must name the same",
+            path, other, limit_bytes);
     }
     return MEND_OK;
 }
@@ -403,7 +403,7 @@ mend_result mend_shared_limit_file_open(const char *path, uint64_t limit_bytes,
     made.file = mend_file_open(path, O_RDWR | O_CREAT, &reason);
     if (made.file < 0) {
         return mend_failure(errno == EPERM ? MEND_ERROR_INVALID_ARGUMENT : MEND_ERROR_SYSTEM,
-                            "the shared limit file %.200s cannot be opened: %s", path, reason);
+                            "shared_limit_file: %.200s cannot be opened: %s", path, reason);
     }
     mend_result result = join(path, &made);
     if (result != MEND_OK) {

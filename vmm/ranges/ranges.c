@@ -122,8 +122,8 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     const uint64_t page = options.page_bytes != 0 ? options.page_bytes : device_page;
     if (page % device_page != 0 || page > LARGEST_RANGE_BYTES) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "mend_range_options.page_bytes is %lu, not a multiple of the device's "
-                         "page, %lu bytes",
+                         "mend_range_options.page_bytes is %lu; it takes multiples of the device's "
+                         "page, %lu bytes, up to 2^46",
                          page, device_page);
     }
     if (size_bytes == 0 || size_bytes > LARGEST_RANGE_BYTES ||

@@ -223,7 +223,8 @@ mend_result mend_recorder_start(mend_observers *observers, const char *path, uin
         return MEND_OK;
     }
     if (r->to.file < 0) {
-        return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path, reason);
+        return mend_failure(MEND_ERROR_SYSTEM, "mend_pool_config.record: no recording to %s: %s",
+                            path, reason);
     }
     r->ring.events = calloc(MEND_EVENT_RING_ROOM, sizeof(*r->ring.events));
     if (r->ring.events == NULL) {

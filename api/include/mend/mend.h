@@ -6,8 +6,8 @@
  *
  * Results. Functions that can fail return a mend_result. On failure outputs are untouched, the pool
  * is as it was before the call, and mend_get_last_error() gives the reason. No function aborts,
- * exits or prints, except the log (mend_log_set_sink). A call on a pool or a graph pool may also
- * return MEND_ERROR_FORKED.
+ * exits or prints, except the log (mend_log_set_sink). A call on a pool, a graph pool or a range
+ * may also return MEND_ERROR_FORKED.
  *
  * Threads. Every call is thread-safe, except create and destroy of the same pool. Only one thread
  * of a pool at a time changes mappings: in allocations that no free memory serves, trim, limit,
@@ -46,7 +46,8 @@ extern "C" {
  * (docs/tuning.md), or else its default. */
 typedef struct mend_pool_config {
     size_t struct_size;
-    int device;                         /* ordinal of the device */
+    int device;                         /* ordinal of the device. Negative: an invalid argument. One
+                                         * that the driver does not have: MEND_ERROR_NO_DEVICE */
     int allow_stream_waits;             /* 0: default, on. -1: no stream waits for another (for
                                          * kernels that spin on each other) */
     const mend_driver *driver;          /* NULL: CUDA. Borrowed: it must outlive the pool */
@@ -88,7 +89,7 @@ typedef struct mend_pool_config {
                                     * memory while less is free */
     uint64_t idle_ms;              /* a thread of the library trims by policy, which releases memory
                                     * that no block has used for this long (by the driver's
-                                    * clock) */
+                                    * clock), at most 10^9. 0: no thread */
     const char *shared_limit_file; /* path of a file on a local disk, created if missing, by which
                                     * processes share one limit_bytes, the same in each */
     int allow_context_fences;    /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
@@ -171,8 +172,9 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_OUT_OF_ADDRESS_SPACE;
  * MEND_ERROR_UNKNOWN_STREAM (invalid, or its context is neither primary nor green. For a destroyed
  * stream the driver may fail or end the process); MEND_ERROR_CAPTURING (with
- * detect_destroyed_streams, the stream's capture is invalid); MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST.
+ * detect_destroyed_streams, the stream's capture is invalid); MEND_ERROR_NOT_SUPPORTED (a plain
+ * block: mend_alloc_with); MEND_ERROR_CORRUPTION (`observe` found a write after a free: no block is
+ * allocated, and a later call can get the memory); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
@@ -251,7 +253,10 @@ MEND_API mend_result mend_set_alloc_options(const mend_alloc_options *options,
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also MEND_EVERY_STREAM); MEND_ERROR_FOREIGN_POINTER;
  * MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_CORRUPTION (`observe` found a write past the end. It is reported once: free the block
+ * again); MEND_ERROR_NOT_SUPPORTED (a plain block with a captured stream); MEND_ERROR_CAPTURING (a
+ * plain block whose free must wait); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream);
 
@@ -299,7 +304,8 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM, MEND_EVERY_STREAM);
  * MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE;
  * MEND_ERROR_ASLEEP; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as mend_alloc);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_NOT_SUPPORTED (as mend_free); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
 
@@ -504,13 +510,13 @@ MEND_API mend_result mend_compact(mend_pool *pool, const mend_compact_limits *li
  * Pin few, large ranges: free memory in pinned chunks cannot move to where it is needed. Never
  * waits for the GPU. Pins end with the pool. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0
  * or too large); MEND_ERROR_FOREIGN_POINTER (a part is not mapped memory of this pool);
- * MEND_ERROR_ASLEEP; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_ASLEEP; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
 
 /*
  * Undo one mend_pin of exactly this range. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (no such pin is
- * left); MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST.
+ * left); MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
 

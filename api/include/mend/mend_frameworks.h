@@ -21,7 +21,7 @@ MEND_API int mend_has_pool(int device);
 
 /* Get the current device of the thread, or 0 if none is, from the driver of the default pools
  * (mend_set_default_config). MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DRIVER;
- * MEND_ERROR_DRIVER; MEND_ERROR_NO_DEVICE. */
+ * MEND_ERROR_DRIVER; MEND_ERROR_NO_DEVICE; MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_current_device(int *device);
 
 /* Declare that a stream uses a block. Results as mend_record_stream; MEND_ERROR_NOT_SUPPORTED (the

@@ -37,7 +37,8 @@ extern "C" {
  */
 
 /* Create a graph pool. You own it until mend_graph_pool_destroy. It also ends with its pool.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (the pool has plain blocks alone);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **graph_pool);
 
 /*

@@ -29,9 +29,9 @@ typedef struct mend_range mend_range;
 /* Options of a range. */
 typedef struct mend_range_options {
     size_t struct_size;
-    uint64_t page_bytes; /* the unit of commits: a multiple of the device's page (usually 2 MiB). 0:
-                          * one page. Large pages need fewer driver calls, and small ones waste less
-                          * memory */
+    uint64_t page_bytes; /* the unit of commits: a multiple of the device's page (usually 2 MiB) up
+                          * to 2^46. 0: one page. Large pages need fewer driver calls, and small
+                          * ones waste less memory */
     uint64_t tag;        /* your own number for the range, and the sleep tag of its pages, unless a
                           * thread has one (mend_set_alloc_options) */
 } mend_range_options;
@@ -77,7 +77,7 @@ MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
 
 /*
  * Describe a range: its address, and how much of it has memory. The cost is the same for any number
- * of pages. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED.
+ * of pages. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *info);
 

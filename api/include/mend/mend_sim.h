@@ -105,12 +105,14 @@ typedef void (*mend_sim_violation_handler)(void *context, const char *explanatio
 /* The properties of a device. */
 typedef struct mend_sim_config {
     size_t struct_size;
-    uint64_t memory_bytes;    /* physical memory of each device, rounded up to a page. 0: 80 GiB */
+    uint64_t memory_bytes;    /* physical memory of each device, rounded up to a page, at most 2^62.
+                               * 0: 80 GiB */
     uint64_t page_bytes;      /* page of the device: a power of two, at least 512, and with real
                                * bytes at least a page of the host. 0: 2 MiB */
     int device_count;         /* up to 16. 0: 1 */
     mend_sim_content content; /* whether the memory has bytes */
-    uint64_t address_bytes;   /* addresses that can be reserved in total. 0: 128 TiB */
+    uint64_t address_bytes;   /* addresses that can be reserved in total, a page to 2^62. 0:
+                               * 128 TiB */
     int prices_advance_clock; /* 1: each call advances the virtual clock by its cost */
     const mend_sim_prices *prices;           /* copied. NULL: "reference" */
     mend_sim_violation_handler on_violation; /* NULL: violations are only counted and kept */
@@ -122,8 +124,8 @@ typedef struct mend_sim_config {
     int is_integrated;         /* 1: the devices use the host's memory */
     int has_rdma;              /* 1: chunks can be created for RDMA */
     mend_sim_fabric fabric;    /* whether memory can be shared by fabric handles */
-    uint64_t queue_entries;    /* length of a stream's queue. A call that exceeds it waits until the
-                                * oldest operation is done. 0: no limit */
+    uint64_t queue_entries;    /* length of a stream's queue, at most 2^20. A call that exceeds it
+                                * waits until the    oldest operation is done. 0: no limit */
     int has_no_virtual_memory; /* 1: chunks cannot be created, as in some containers or with an old
                                 * driver. Plain allocations work */
     uint64_t copy_ns;          /* time of each copy and fill on its stream. 0 hides a missing wait

@@ -152,8 +152,7 @@ MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag
  * 1.25 times the most bytes that slept on the host at once. mend_trim frees the part of freed
  * blocks, and a sleep that finds no other host memory all of it. Freeing calls the driver.
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_set_backup_cache_limit(mend_pool *pool, uint64_t most_bytes);
 

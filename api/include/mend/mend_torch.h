@@ -77,7 +77,7 @@ MEND_API mend_result mend_torch_block_alloc_rounded(int device, uint64_t size_by
 MEND_API uint64_t mend_torch_block_requested(const void *base, uint64_t requested_bytes);
 
 /* The same at an address in the memory of the pool that takes the stream, or of the device's
- * default pool. Results as mend_alloc_with. */
+ * default pool. Results as mend_alloc_with and mend_pool_for_device. */
 MEND_API mend_result mend_torch_block_alloc_at(int device, uint64_t size_bytes, mend_stream stream,
                                                void *address);
 
@@ -91,13 +91,14 @@ MEND_API mend_result mend_torch_block_find(const void *pointer, mend_torch_block
 MEND_API mend_result mend_torch_block_record_stream(void *pointer, mend_stream stream);
 
 /* Free a block that mend_torch_block_find described, in the order of its own stream. In a PyTorch
- * pool whose memory graphs may use, the memory stays with the pool. Results as mend_device_free. A
- * block that checks find damaged is freed, because PyTorch's frees cannot fail. */
+ * pool whose memory graphs may use, the memory stays with the pool. Results as mend_device_free and
+ * mend_pool_for_device. A block that checks find damaged is freed, because PyTorch's frees cannot
+ * fail. */
 MEND_API mend_result mend_torch_block_free(const mend_torch_block *block);
 
 /* Both in one: free the block that begins at a pointer, and describe it. This finds the block once,
- * unless it belongs to a PyTorch pool or an allocator is set. Results as mend_device_free. A
- * pointer into a block fails. */
+ * unless it belongs to a PyTorch pool or an allocator is set. Results as mend_torch_block_free.
+ * A pointer into a block fails. */
 MEND_API mend_result mend_torch_block_give(void *pointer, mend_torch_block *block);
 
 /* ---- PyTorch: its memory pools -------------------------------------------------------------- */
@@ -147,8 +148,9 @@ MEND_API size_t mend_torch_pools_marked(int device, mend_torch_pool_id *ids, siz
 /* Return whether a pool takes the allocations on a stream. */
 MEND_API int mend_torch_pool_takes(int device, mend_stream stream);
 
-/* Allocate in the memory that stays with a pool. Results as mend_alloc_with;
- * MEND_ERROR_OUT_OF_MEMORY (there is no such pool, or it has no memory of Mend). */
+/* Allocate in the memory that stays with a pool. Results as mend_alloc_with
+ * and mend_pool_for_device; MEND_ERROR_OUT_OF_MEMORY (there is no such pool, or it has no memory of
+ * Mend). */
 MEND_API mend_result mend_torch_block_alloc_in(int device, mend_torch_pool_id id,
                                                uint64_t size_bytes, mend_stream stream,
                                                void **pointer);
@@ -250,7 +252,7 @@ MEND_API void mend_torch_note(int device, mend_torch_note_kind kind);
 
 /* Set the limit of the device's default pool as a fraction of the device's memory. 1: no limit.
  * Foreign memory counts against it (below). MEND_OK; MEND_ERROR_INVALID_ARGUMENT (not from 0 to 1);
- * results as mend_set_limit. */
+ * results as mend_set_limit and mend_pool_for_device. */
 MEND_API mend_result mend_torch_set_fraction(int device, double fraction);
 
 /* The memory that the fraction allows. Without a fraction, or if the limit was set by other means
@@ -284,7 +286,7 @@ MEND_API void mend_torch_foreign_remove(int device, uint64_t size_bytes);
 MEND_API mend_result mend_torch_empty_cache(void);
 
 /* Get the largest request on a stream that would succeed, with or without a CPU stall. Results as
- * mend_get_available. */
+ * mend_get_available and mend_pool_for_device. */
 MEND_API mend_result mend_torch_largest(int device, mend_stream stream, uint64_t *size_bytes);
 
 /* Return whether the last failure of this thread, with this result, is for missing memory. */

@@ -219,6 +219,12 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, shareable, -2)                                                                      \
     X(INVALID, shareable, MEND_SHAREABLE_AUTO + 1)                                                 \
     X(INVALID, idle_ms, UINT64_C(1000000001))                                                      \
+    X(INVALID, limit_bytes, 1)                                                                     \
+    X(INVALID, plain, -2)                                                                          \
+    X(INVALID, plain, 2)                                                                           \
+    X(INVALID, allow_context_fences, -2)                                                           \
+    X(INVALID, allow_context_fences, 2)                                                            \
+    X(INVALID, observe, "page")                                                                    \
     X(INVALID, limit_percent, -1)                                                                  \
     X(INVALID, limit_percent, 101)                                                                 \
     X(INVALID, capture_checks, -2)                                                                 \
@@ -292,7 +298,9 @@ MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
 #define X(expected, field, value)                                                                  \
     s->config = s->w.pool_config;                                                                  \
     s->config.field = value;                                                                       \
-    judge(s, #field " = " #value, expected, mend_pool_create(&s->config, &s->made));
+    judge(s, #field " = " #value, expected, mend_pool_create(&s->config, &s->made));               \
+    MEND_TEST_CHECK(strstr(s->error.message, #field) != NULL, (void)0, #field " is not named: %s", \
+                    s->error.message);
     CONFIGS(X)
 #undef X
     judge(s, "pool NULL", INVALID, mend_world_create_pool(&s->w, NULL));
