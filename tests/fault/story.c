@@ -96,12 +96,12 @@ static mend_result free_in_graph_pool(story_run *run, const operation *op, slot 
     return result;
 }
 
-/* The checkpoint has one block, of the slot. */
+/* The first block of the checkpoint is the slot's. The others live. */
 static mend_result restore(story_run *run, slot *block)
 {
     mend_result result = mend_graph_pool_restore(
         run->graph_pool, run->checkpoint, sizeof(mend_graph_pool_block), run->checkpoint_count);
-    EXPECT_U64_EQ(1, run->checkpoint_count);
+    EXPECT_TRUE(run->checkpoint_count > 0);
     block->pointer = result == MEND_OK ? run->checkpoint[0].pointer : block->pointer;
     return result;
 }

@@ -165,6 +165,41 @@ static uint64_t free_away(const mend_chunks *chunks)
     return bytes;
 }
 
+/* What a page of `observe` tells of free memory, in a pool where nothing sleeps. */
+static bool free_is_told(const look *l, const mend_explanation *why)
+{
+    mend_heap *heap = &l->pool->heap;
+    mend_live_free told = {0};
+    mend_owner largest, suspect;
+    size_t count;
+    mend_owners_sum *sum =
+        heap->chunks.frozen_count == 0 ? mend_owners_begin(MEND_BY_DEFAULT, &told) : NULL;
+    if (sum == NULL) {
+        return true;
+    }
+    mend_heap_lock_to_read(heap);
+    (void)mend_owners_add(sum, heap, SIZE_MAX);
+    mend_owners_end(sum, heap, &largest, 1, &suspect, &count);
+    mend_heap_unlock_after_read(heap);
+    uint64_t whole_bytes = why->unmapped_bytes;
+    uint64_t held_bytes[MEND_FREE_REASONS] = {0};
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        whole_bytes += why->free_bytes[zone][MEND_FREE_EMPTY][MEND_FREE_IDLE];
+        for (int i = 0; i < MEND_FREE_PLACES * MEND_FREE_REASONS; i++) {
+            const int place = i / MEND_FREE_REASONS, reason = i % MEND_FREE_REASONS;
+            held_bytes[reason] += why->free_bytes[zone][place][reason];
+        }
+    }
+    return equal(l, "whole", told.whole_bytes, whole_bytes) &&
+           equal(l, "beside blocks", told.beside_bytes,
+                 why->unmapped_bytes + held_bytes[MEND_FREE_IDLE] - whole_bytes) &&
+           equal(l, "held by streams", told.streams_bytes,
+                 held_bytes[MEND_FREE_OWN] + held_bytes[MEND_FREE_STREAMS]) &&
+           equal(l, "freed without a stream", told.no_stream_bytes,
+                 held_bytes[MEND_FREE_STREAMLESS]) &&
+           equal(l, "held by graphs", told.graphs_bytes, held_bytes[MEND_FREE_GRAPH_POOLS]);
+}
+
 static bool sums_are_right(const look *l, const region_sums *sums)
 {
     const mend_chunks *chunks = &l->pool->heap.chunks;
@@ -203,6 +238,7 @@ static bool sums_are_right(const look *l, const region_sums *sums)
                  sums->kept_bytes == graph_pool_bytes ||
                      (sums->kept_bytes > graph_pool_bytes && chunks->frozen_count > 0),
                  "bytes for graphs", sums->kept_bytes, graph_pool_bytes) &&
+           free_is_told(l, &why) &&
            equal(l, "unmapped blocks", sums->unmapped_blocks, stats.unmapped_blocks) &&
            claim(l,
                  sums->pinned_free_bytes <= stats.pinned_bytes &&

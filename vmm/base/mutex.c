@@ -46,7 +46,9 @@ static void count_taken(mend_lock_rank rank)
 
 static void count_let_go(mend_lock_rank rank)
 {
-    if (held_of(rank) > 0) { /* otherwise it was taken before a fork */
+    const bool is_held = held_of(rank) > 0;
+    assert((is_held || mend_process_generation() > 1) && "else it was taken before a fork");
+    if (is_held) {
         *mend_process_held_ranks() -= 1u << (BITS_A_RANK * rank);
     }
 }

@@ -96,8 +96,14 @@ static void let_time_pass(void *context, const char *call, int is_after)
 THIN_TEST(pool_compact, limits_are_kept, 64 * MEND_MIB)
 {
     mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
-    limits.copied_bytes = 2 * BLOCK - 1;
+    limits.gained_bytes = 1;
     mend_compact_report report = compact(r, &limits);
+    EXPECT_INT_EQ(MEND_COMPACT_GAINED, report.stop);
+    EXPECT_U64_EQ(1, report.compactions);
+
+    limits.gained_bytes = 0;
+    limits.copied_bytes = 2 * BLOCK - 1;
+    report = compact(r, &limits);
     EXPECT_INT_EQ(MEND_COMPACT_BYTES, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
 

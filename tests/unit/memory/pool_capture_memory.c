@@ -86,6 +86,20 @@ KIT_TEST_IN(pool_capture_memory, a_launch_in_flight_keeps_what_it_uses_until_it_
     kit_use(w, S(1), block, block_bytes, 10);
 }
 
+/* A use declared in a capture is one of the stream, too, once the capture has ended. */
+KIT_TEST_IN(pool_capture_memory, a_declared_use_outlives_its_capture,
+            kit_open_allowing(w, 8 * MEND_MIB, 1))
+{
+    void *block = kit_alloc(w, block_bytes, S(1));
+    kit_begin_capture(w, S(0));
+    EXPECT_OK(mend_record_stream(w->pool, block, S(0)));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
+    kit_use(w, S(0), block, block_bytes, 1000);
+    kit_free(w, block, S(1));
+    kit_alloc_used(w, 8 * MEND_MIB, S(1), 10);
+    kit_expect_waits(w, 1, 0);
+}
+
 /* No request looks meanwhile. */
 KIT_SETTING(with_soft_limit, w->pool_config.soft_limit_bytes = MEND_MIB);
 

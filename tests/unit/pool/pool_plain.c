@@ -55,6 +55,7 @@ static void use_blocks(mend_world *w, int allocations_in_order)
     mend_sim_set_call_observer(w->sim, count_call, &in_order);
     void *first = kit_alloc(w, MEND_MIB, stream);
     void *second = kit_alloc(w, 700, NULL);
+    kit_free(w, kit_alloc(w, 512, MEND_NO_STREAM), MEND_NO_STREAM); /* in no order */
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     EXPECT_INT_EQ(allocations_in_order, in_order);
     EXPECT_LEDGER(w, plain_allocations, 2, chunks, 0);
@@ -67,7 +68,7 @@ static void use_blocks(mend_world *w, int allocations_in_order)
     EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 2000); /* the host has waited */
     EXPECT_OK(mend_free(w->pool, first, stream));
     EXPECT_LEDGER(w, plain_allocations, 0);
-    EXPECT_STATS(w, passed_blocks, 0, live_blocks, 0, reserved_bytes, 0, frees, 2);
+    EXPECT_STATS(w, passed_blocks, 0, live_blocks, 0, reserved_bytes, 0, frees, 3);
     kit_end_stream(w, stream);
 }
 
@@ -150,6 +151,21 @@ PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
     EXPECT_STATS(w, passed_bytes, 10 * MEND_MIB, reserved_bytes, 10 * MEND_MIB);
     mend_set_alloc_options(NULL, NULL);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
+}
+
+/* Above a lowered limit nothing is passed, and a block larger than all chunks gets them all. */
+PLAIN_TEST(chunks_count_in_full_for_a_plain_block, BY_THREAD, 10 * MEND_MIB)
+{
+    void *none = NULL;
+    mend_set_alloc_options(NULL, NULL);
+    void *in_chunk = kit_alloc(w, 4 * MEND_MIB, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 2 * MEND_MIB));
+    KIT_THREAD(.plain = 1);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 512, NULL, &none));
+    EXPECT_OK(mend_set_limit(w->pool, 16 * MEND_MIB));
+    kit_free(w, in_chunk, NULL);
+    mend_sim_set_foreign_bytes(w->sim, 0, 9 * MEND_MIB);
+    kit_alloc(w, 6 * MEND_MIB, NULL);
 }
 
 /* ... of other pools, and memory that a callback frees, too. */
