@@ -48,6 +48,24 @@ CONTRACT_TEST(contract_capture, captured_work_runs_at_each_launch_of_its_graph)
     contract_drop(c, address, c->page, c->page);
 }
 
+CONTRACT_TEST(contract_capture, a_capture_has_a_number_as_long_as_it_lasts)
+{
+    for (int asked = 0; asked < 3; asked++) {
+        program_graph graph = {0};
+        uint64_t id = 77;
+        if (asked == 1) {
+            program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
+        }
+        PASS(stream_get_capture, c->stream, &id);
+        EXPECT_INT_EQ(asked == 1, id != 0);
+        EXPECT_U64_EQ(info_of(c, c->stream).capture_id, id);
+        if (asked == 1) {
+            graph = program_end_capture(c, c->stream);
+            program_destroy_graph(c, &graph);
+        }
+    }
+}
+
 CONTRACT_TEST(contract_capture, asking_a_captured_stream_spoils_the_capture)
 {
     for (int wait = 0; wait < 2; wait++) {

@@ -132,6 +132,7 @@ uint64_t contract_free_bytes(contract *c)
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
     PASS(memory_info, &free_bytes, &total_bytes);
+    EXPECT_TRUE(total_bytes > 0 && total_bytes >= free_bytes);
     return free_bytes;
 }
 

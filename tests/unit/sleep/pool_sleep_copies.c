@@ -81,6 +81,27 @@ SLEEP_TEST(pool_sleep_copies, a_part_that_stays_awake_has_none_of_another_block)
     EXPECT_OK(mend_unpin(w->pool, address + MEND_MIB, 512));
 }
 
+/* Between two blocks of a chunk lies freed memory, which has no backup. */
+SLEEP_TEST(pool_sleep_copies, a_backup_behind_a_hole_is_the_blocks_own)
+{
+    enum { SIZE = 128 * MEND_KIB };
+    static unsigned char was[SIZE], is[SIZE];
+    char *blocks[3];
+    KIT_THREAD(.sleep_tag = 3);
+    kit_free(w, kit_alloc(w, 3 * SIZE, S(0)), S(0));
+    kit_alloc_written_row(w, (void **)blocks, 3, SIZE, S(0));
+    mend_set_alloc_options(NULL, NULL);
+    memcpy(was, blocks[2], SIZE);
+    kit_release(w, blocks[1], SIZE, S(0));
+    sleep_rig_sleep(r, 3, MEND_BACKUP_HOST);
+    EXPECT_OK(mend_read_backup(w->pool, blocks[2] + 512, SIZE - 512, is, NULL));
+    EXPECT_INT_EQ(0, memcmp(was + 512, is, SIZE - 512));
+    EXPECT_INVALID(mend_read_backup(w->pool, blocks[1], 1, is, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, blocks[0], SIZE, S(0));
+    kit_release(w, blocks[2], SIZE, S(0));
+}
+
 static mend_contents *kept_of(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
     mend_contents *kept = calloc(1, sizeof(*kept) + sizeof(kept->pieces[0]));
