@@ -12,6 +12,7 @@
 
 #include "crowd/crowd.h"
 #include "crowd/graph_pools.h"
+#include "crowd/imports.h"
 #include "mend/mend_frameworks.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
@@ -453,6 +454,12 @@ static const operation operations[] = {
     {"pair_beside_streams", 200, false, fill_streams, NULL, pair, NULL},
     {"pair_beside_threads", 200, false, fill_threads, NULL, pair, NULL},
     {"export_beside_exports", 50, false, fill_exports, NULL, replace_export, NULL},
+    {"import_beside_imports", 50, false, mend_crowd_fill_imports, mend_crowd_close_import,
+     mend_crowd_import, NULL},
+    {"end_of_import_beside_imports", 50, false, mend_crowd_fill_imports, NULL,
+     mend_crowd_close_import, mend_crowd_import},
+    {"statistics_beside_exports", 50, false, fill_exports, NULL, ask_statistics, NULL},
+    {"statistics_beside_imports", 50, false, mend_crowd_fill_imports, NULL, ask_statistics, NULL},
     {"statistics_beside_blocks", 50, false, mend_crowd_fill_blocks, NULL, ask_statistics, NULL},
     {"statistics_beside_pages", 50, false, fill_pages, NULL, ask_statistics, NULL},
     {"statistics_beside_streams", 50, false, fill_streams, NULL, ask_statistics, NULL},
@@ -477,6 +484,7 @@ static void open_crowd(crowd *c, size_t count)
 {
     *c = (crowd){.count = count, .random = {.state = 7}};
     mend_sim_config sim_config = MEND_SIM_CONFIG_INIT;
+    sim_config.fabric = MEND_SIM_FABRIC_WORKS;
     mend_crowd_require(mend_sim_create(&sim_config, &c->sim) == MEND_OK, "mend_sim_create");
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = mend_sim_driver(c->sim);
@@ -519,8 +527,10 @@ static void fill(const operation *one, crowd *c, size_t count)
 static void close_crowd(crowd *c)
 {
     mend_pool_destroy(c->pool);
+    mend_pool_destroy(c->exporter);
     mend_sim_destroy(c->sim);
     free(c->blocks);
+    free(c->tokens);
     free(c->ranges);
     free(c->listed);
     free(c->users);
@@ -540,13 +550,12 @@ static void run(const operation *one, crowd *c)
 
 static const operation *find(const char *name)
 {
-    for (size_t i = 0; i < OPERATIONS; i++) {
-        if (strcmp(name, operations[i].name) == 0) {
-            return &operations[i];
-        }
+    size_t i = 0;
+    while (i < OPERATIONS && strcmp(name, operations[i].name) != 0) {
+        i++;
     }
-    fprintf(stderr, "mend_crowded: no operation \"%s\"\n", name);
-    exit(2);
+    mend_crowd_require(i < OPERATIONS, name);
+    return &operations[i];
 }
 
 /* A line for each operation and each number: how many were counted. */

@@ -7,9 +7,9 @@
 
 Instructions are counted in Mend and the C library for one operation, as in bench/counts.py.
 Operations that look at everything are counted for one block or page. Things are live blocks, and
-where the name of an operation says so ranges, pages, sleeping blocks, streams, threads or exported
-blocks. Of ranges and pages a simulated device holds 40,000. Needs valgrind. A million take some
-minutes.
+where the name of an operation says so ranges, pages, sleeping blocks, streams, threads, exported
+blocks or imports. Of ranges, pages and imports a simulated device holds 40,000. Needs valgrind. A
+million take some minutes.
 """
 import argparse
 import os

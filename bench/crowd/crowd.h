@@ -18,6 +18,8 @@ enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GRAPH_POOL_BYTES
 typedef struct crowd {
     mend_sim *sim;
     mend_pool *pool;
+    mend_pool *exporter;             /* of what the pool imports. NULL: of nothing */
+    struct mend_crowd_token *tokens; /* of its exports */
     mend_stream streams[STREAMS];
     size_t count;
     void **blocks;

@@ -18,7 +18,6 @@ static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
     return MEND_OK;
 }
 
-/* Makes the memory a block, which is found by its address. */
 static void enter(mend_heap *heap, const mend_request *request, mend_span *span)
 {
     assert(span->live);
@@ -38,9 +37,9 @@ static void enter(mend_heap *heap, const mend_request *request, mend_span *span)
 
 static void count(mend_heap *heap, const mend_request *request, mend_span *span)
 {
-    uint64_t *const placed[] = {&heap->counters.placed_in_run, &heap->counters.placed_by_extension,
-                                &heap->counters.placed_at_new_address};
-    *placed[span->placed] += span->chunk != NULL;
+    heap->counters.placed_in_run += span->placed == MEND_PLACE_IN_RUN;
+    heap->counters.placed_by_extension += span->placed == MEND_PLACE_BY_EXTENSION;
+    heap->counters.placed_at_new_address += span->placed == MEND_PLACE_AT_NEW_ADDRESS;
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, request->requested_bytes,
                             request->handle);
     span->tag = request->tag;
@@ -60,14 +59,12 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     count(heap, request, span);
 }
 
-/* The same of a block that checks read first. If they find damage, it was never there. */
-static void hand_out_unchecked(mend_heap *heap, const mend_request *request, mend_span *span)
+/* Checks read the block before it counts. If they find damage, it was never there. */
+static void begin_check(mend_heap *heap, const mend_request *request, mend_span *span)
 {
-    enter(heap, request, span);
     span->requested_bytes = request->requested_bytes;
     span->stream = request->handle;
     span->tag = span->sleep_tag = span->scope = span->stack = 0;
-    span->born = (float)(int64_t)heap->counters.births;
     span->is_unchecked = true;
     heap->counters.unchecked_blocks++;
     heap->counters.unchecked_bytes += span->size_bytes;
@@ -171,8 +168,12 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, mend_request *
         mend_events_refuse(heap, request->size_bytes, request->handle);
     }
     if (result == MEND_OK) {
-        const bool is_read = request->is_checked && !is_passed && request->graph_pool == 0;
-        (is_read ? hand_out_unchecked : mend_block_hand_out)(heap, request, span);
+        enter(heap, request, span);
+        if (request->is_checked && !is_passed && request->graph_pool == 0) {
+            begin_check(heap, request, span);
+        } else {
+            count(heap, request, span);
+        }
         *address = span->address;
     }
     if (result == MEND_OK && is_passed) {
@@ -364,9 +365,9 @@ static void uncount(mend_heap *heap, mend_span *span, uint32_t freed_on)
     }
     mend_layout_count_free(heap, &heap->zones[span->zone], span);
     if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {
+        const bool has_stream = freed_on != MEND_STREAM_UNKNOWN;
         mend_events_free(heap, span,
-                         freed_on != MEND_STREAM_UNKNOWN ? heap->streams.items[freed_on].handle
-                                                         : MEND_NO_STREAM);
+                         has_stream ? heap->streams.items[freed_on].handle : MEND_NO_STREAM);
     }
 }
 

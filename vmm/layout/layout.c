@@ -313,6 +313,7 @@ mend_span *mend_layout_add_passed(mend_heap *heap, uint64_t address, uint64_t si
     span->address = address;
     span->size_bytes = size_bytes;
     span->zone = MEND_ZONE_PASSED;
+    span->placed = MEND_PLACE_PASSED;
     span->live = true;
     mend_tree_insert(&heap->zones[MEND_ZONE_PASSED].segment_ends, &span->by_end);
     return span;

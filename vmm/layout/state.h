@@ -100,7 +100,7 @@ typedef struct mend_sizes {
 } mend_sizes;
 
 /* How a block came to its place. */
-enum { MEND_PLACE_IN_RUN, MEND_PLACE_BY_EXTENSION, MEND_PLACE_AT_NEW_ADDRESS };
+enum { MEND_PLACE_PASSED, MEND_PLACE_IN_RUN, MEND_PLACE_BY_EXTENSION, MEND_PLACE_AT_NEW_ADDRESS };
 
 /* A stretch of mapped addresses in one state. All but its last member fill two cache lines: a call
  * reads both of its own span, and the first one of the neighbors. */
