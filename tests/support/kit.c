@@ -102,6 +102,14 @@ static void expect_all_released(mend_world *w)
     EXPECT_U64_EQ(is.allocations, is.frees);
 }
 
+/* Whatever a call has done, it leaves the thread's context as it was: none is current here. */
+static void expect_no_context(const mend_world *w)
+{
+    int device;
+    const mend_driver *driver = mend_sim_driver(w->sim);
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_CONTEXT, driver->context_device(driver, &device));
+}
+
 void kit_close(mend_world *w)
 {
     mend_sim_advance(w->sim, UINT64_C(1) << 30);
@@ -109,6 +117,7 @@ void kit_close(mend_world *w)
     free_what_is_left(w);
     mend_world_check(w);
     expect_all_released(w);
+    expect_no_context(w);
     mend_world_check(w);
     if (w->driver != NULL) {
         close_streams(w);

@@ -20,10 +20,11 @@ static uint64_t reserved(mend_world *w)
 
 static uint64_t collect(mend_world *w)
 {
-    const uint64_t before_bytes = reserved(w);
+    const mend_stats before = mend_world_stats(w);
     uint64_t released_bytes = UINT64_MAX;
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_BY_POLICY, &released_bytes));
-    EXPECT_U64_EQ(before_bytes - reserved(w), released_bytes);
+    EXPECT_STATS(w, reserved_bytes, before.reserved_bytes - released_bytes,
+                 background_trimmed_bytes, before.background_trimmed_bytes + released_bytes);
     return released_bytes;
 }
 
@@ -126,6 +127,7 @@ KIT_TEST_IN(pool_collect, what_is_to_stay_stays_above_the_soft_limit,
 }
 
 KIT_SETTING(keep_4_mib, w->pool_config.min_free_bytes = 4 * MEND_MIB);
+KIT_SETTING(keep_4_mib_above_5, keep_4_mib(w), w->pool_config.soft_limit_bytes = 5 * MEND_MIB);
 
 KIT_TEST_IN(pool_collect, what_was_idle_for_long_counts_for_others, open_idle(w, keep_4_mib))
 {
@@ -137,6 +139,14 @@ KIT_TEST_IN(pool_collect, what_was_idle_for_long_counts_for_others, open_idle(w,
     kit_free(w, young, NULL);
     mend_sim_set_foreign_bytes(w->sim, 0, 9 * MEND_MIB); /* 2 MiB are free */
     EXPECT_U64_EQ(2 * MEND_MIB, collect(w));
+}
+
+/* The pool is 3 MiB above its soft limit, and others lack 2. */
+KIT_TEST_IN(pool_collect, the_larger_of_two_lacks_is_released, open_world(w, keep_4_mib_above_5))
+{
+    kit_free(w, kit_alloc(w, 8 * MEND_MIB, NULL), NULL);
+    mend_sim_set_foreign_bytes(w->sim, 0, 6 * MEND_MIB);
+    EXPECT_U64_EQ(3 * MEND_MIB, collect(w));
 }
 
 static char shared_path[64];

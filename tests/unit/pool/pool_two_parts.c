@@ -39,6 +39,15 @@ KIT_TEST(pool_two_parts, a_larger_chunk_that_became_idle_later_keeps_no_other)
     EXPECT_U64_EQ(2 * MEND_MIB, released_bytes);
 }
 
+KIT_TEST(pool_two_parts, the_cache_holds_blocks_of_both_zones)
+{
+    void *blocks[2] = {kit_alloc(w, 512, S(0)), kit_alloc(w, 64 * MEND_KIB, S(0))};
+    kit_alloc(w, 512, S(0)); /* no chunk is empty */
+    kit_alloc(w, 64 * MEND_KIB, S(0));
+    kit_free_row(w, blocks, 2, S(0));
+    EXPECT_STATS(w, cached_blocks, 2, cached_bytes, 512 + 64 * MEND_KIB);
+}
+
 KIT_SET_TEST(pool_two_parts, what_a_trim_keeps_holds_plain_blocks_too, device_64(w))
 {
     w->pool->idle_ns = 10000000;

@@ -150,3 +150,20 @@ QUOTA_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives)
     EXPECT_U64_EQ(0, *claimed_bytes);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
 }
+
+/* The least of both: 100 bytes of the limit are left, and all or none of the device. */
+QUOTA_TEST(share_quota, what_is_free_is_free_of_the_device_and_of_the_limit)
+{
+    const mend_driver *driver = r->waiter.others.driver;
+    const uint64_t memory_bytes = r->w.sim_config.memory_bytes;
+    for (int is_full = 0; is_full < 2; is_full++) {
+        uint64_t free_bytes = 77;
+        uint64_t total_bytes = 0;
+        mend_sim_set_foreign_bytes(r->w.sim, 0, is_full ? memory_bytes : 0);
+        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, r->w.info.context));
+        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->memory_info(driver, &free_bytes, &total_bytes));
+        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
+        EXPECT_U64_EQ(is_full ? 0 : 100, free_bytes);
+    }
+    mend_sim_set_foreign_bytes(r->w.sim, 0, 0);
+}
