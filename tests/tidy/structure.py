@@ -294,11 +294,11 @@ PARTS = {
                    set_by={"plan": ["placement"], "pool": ["limit_bytes", "soft_limit_bytes"]}),
     "counters": Part("mend_heap_counters", "layout", set_by={
         "alloc": ["cache_hits", "background_trimmed_bytes", "moves_avoided", "out_of_memory",
-                  "placed_at_new_address", "placed_by_extension", "placed_in_run",
-                  "soft_limit_passed", "unchecked_blocks", "unchecked_bytes", "unchecked_frees",
-                  "waited_requests"],
+                  "placed_by_extension", "placed_in_run", "soft_limit_passed", "waited_requests"],
+        "graphs": ["placed_in_run"],
         "exchange": ["chunks_moved", "compactions", "copied_bytes"],
-        "map": ["chunks_moved", "chunks_remade", "driver_failures"],
+        "map": ["chunks_moved", "chunks_remade", "driver_failures", "placed_at_new_address",
+                "placed_by_extension"],
         "sleep": ["dropped_bytes", "sleeps", "wakes"]}),
     "frees": Part("mend_frees", "alloc", ["ranges"]),
     "shortage": Part("mend_shortage", "alloc", [], set_by={

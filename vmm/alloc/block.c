@@ -18,7 +18,7 @@ static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
     return MEND_OK;
 }
 
-static void enter(mend_heap *heap, const mend_request *request, mend_span *span)
+void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
     assert(span->live);
     assert(span->size_bytes == request->size_bytes);
@@ -33,13 +33,6 @@ static void enter(mend_heap *heap, const mend_request *request, mend_span *span)
         (span->zone == MEND_ZONE_SMALL) !=
             (request->requested_bytes <= heap->config.placement.small_request_bytes);
     mend_pointer_map_insert(&heap->blocks, span->address, span);
-}
-
-static void count(mend_heap *heap, const mend_request *request, mend_span *span)
-{
-    heap->counters.placed_in_run += span->placed == MEND_PLACE_IN_RUN;
-    heap->counters.placed_by_extension += span->placed == MEND_PLACE_BY_EXTENSION;
-    heap->counters.placed_at_new_address += span->placed == MEND_PLACE_AT_NEW_ADDRESS;
     mend_layout_count_alloc(heap, &heap->zones[span->zone], span, request->requested_bytes,
                             request->handle);
     span->tag = request->tag;
@@ -50,39 +43,6 @@ static void count(mend_heap *heap, const mend_request *request, mend_span *span)
     span->stack = request->stack;
     if (mend_events_has(&heap->events, MEND_EVENT_ALLOC)) {
         mend_events_alloc(heap, span, request->service);
-    }
-}
-
-void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
-{
-    enter(heap, request, span);
-    count(heap, request, span);
-}
-
-/* Checks read the block before it counts. If they find damage, it was never there. */
-static void begin_check(mend_heap *heap, const mend_request *request, mend_span *span)
-{
-    span->requested_bytes = request->requested_bytes;
-    span->stream = request->handle;
-    span->tag = span->sleep_tag = span->scope = span->stack = 0;
-    span->is_unchecked = true;
-    heap->counters.unchecked_blocks++;
-    heap->counters.unchecked_bytes += span->size_bytes;
-}
-
-static void end_check(mend_heap *heap, mend_span *span)
-{
-    span->is_unchecked = false;
-    heap->counters.unchecked_blocks--;
-    heap->counters.unchecked_bytes -= span->size_bytes;
-}
-
-void mend_block_count_checked(mend_heap *heap, const mend_request *request, uint64_t address)
-{
-    mend_span *span = mend_heap_find(heap, address);
-    if (span != NULL && span->is_unchecked) {
-        end_check(heap, span);
-        count(heap, request, span);
     }
 }
 
@@ -106,6 +66,7 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
                             (unsigned long long)request->at);
     }
     *span = mend_layout_take(heap, run, request->at, request->size_bytes, request->home);
+    heap->counters.placed_in_run++;
     return MEND_OK;
 }
 
@@ -128,7 +89,7 @@ static int resolve(int call, int thread, bool pool)
     return said != 0 ? said > 0 : pool;
 }
 
-mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, mend_request *request,
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_request *terms,
                             mend_order order, uint64_t *address)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -136,44 +97,40 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, mend_request *
     static const mend_thread_marks none = {0};
     const bool has_marks = mend_process_has_marks();
     const mend_thread_marks *own = has_marks ? &mend_process_own_marks : &none;
-    request->stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
-    MEND_TRY(check_size(size_bytes, request->alignment_bytes));
-    if (request->at == 0) {
-        mend_raise_u64(&request->alignment_bytes, own->alignment_bytes);
+    mend_request request = *terms;
+    request.stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
+    MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
+    if (terms->at == 0) {
+        mend_raise_u64(&request.alignment_bytes, own->alignment_bytes);
     }
-    const bool has_defaults = request->at == 0 && heap->device.virtual_memory;
-    request->in_one_chunk = resolve(request->in_one_chunk, has_defaults ? own->in_one_chunk : -1,
-                                    size_bytes >= heap->config.in_one_chunk_bytes);
+    const bool has_defaults = terms->at == 0 && heap->device.virtual_memory;
+    request.in_one_chunk = resolve(terms->in_one_chunk, has_defaults ? own->in_one_chunk : -1,
+                                   size_bytes >= heap->config.in_one_chunk_bytes);
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "MEND_EVERY_STREAM is for mend_graph_pool_begin");
     }
     /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
     const bool is_small = size_bytes <= heap->config.placement.small_request_bytes &&
-                          request->alignment_bytes <= heap->device.granularity_bytes;
-    request->size_bytes = mend_align_up(size_bytes + heap->config.guard_bytes, MEND_GRANULE_BYTES);
-    mend_raise_u64(&request->alignment_bytes, MEND_GRANULE_BYTES);
-    request->requested_bytes = size_bytes;
-    request->handle = order.stream;
-    request->capture = order.capture;
-    request->zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
-    request->plain = resolve(request->plain, own->plain, false);
-    request->home = home_of(heap, request, order, own->sleep_tag);
+                          request.alignment_bytes <= heap->device.granularity_bytes;
+    request.size_bytes = mend_align_up(size_bytes + heap->config.guard_bytes, MEND_GRANULE_BYTES);
+    mend_raise_u64(&request.alignment_bytes, MEND_GRANULE_BYTES);
+    request.requested_bytes = size_bytes;
+    request.handle = order.stream;
+    request.capture = order.capture;
+    request.zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    request.plain = resolve(terms->plain, own->plain, false);
+    request.home = home_of(heap, terms, order, own->sleep_tag);
     mend_span *span = NULL;
-    const bool is_passed = request->plain || heap->config.passes != MEND_PASSES_NONE;
-    mend_result result = is_passed          ? mend_pass_alloc(heap, request, &span)
-                         : request->at != 0 ? place_at(heap, request, &span)
-                                            : mend_fallback_run(heap, request, &span);
+    const bool is_passed = request.plain || heap->config.passes != MEND_PASSES_NONE;
+    mend_result result = is_passed         ? mend_pass_alloc(heap, &request, &span)
+                         : request.at != 0 ? place_at(heap, &request, &span)
+                                           : mend_fallback_run(heap, &request, &span);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        mend_events_refuse(heap, request->size_bytes, request->handle);
+        mend_events_refuse(heap, request.size_bytes, request.handle);
     }
     if (result == MEND_OK) {
-        enter(heap, request, span);
-        if (request->is_checked && !is_passed && request->graph_pool == 0) {
-            begin_check(heap, request, span);
-        } else {
-            count(heap, request, span);
-        }
+        mend_block_hand_out(heap, &request, span);
         *address = span->address;
     }
     if (result == MEND_OK && is_passed) {
@@ -356,21 +313,6 @@ mend_result mend_block_go_without_users(const mend_heap *heap, mend_result resul
     return result;
 }
 
-static void uncount(mend_heap *heap, mend_span *span, uint32_t freed_on)
-{
-    if (span->is_unchecked) {
-        end_check(heap, span);
-        heap->counters.unchecked_frees++;
-        return;
-    }
-    mend_layout_count_free(heap, &heap->zones[span->zone], span);
-    if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {
-        const bool has_stream = freed_on != MEND_STREAM_UNKNOWN;
-        mend_events_free(heap, span,
-                         has_stream ? heap->streams.items[freed_on].handle : MEND_NO_STREAM);
-    }
-}
-
 void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     assert(users.first != MEND_STREAM_UNKNOWN || users.second == MEND_STREAM_UNKNOWN);
@@ -388,7 +330,12 @@ void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
         mend_cache_put_back(heap, span->next);
     }
     mend_pointer_map_remove(&heap->blocks, span->address);
-    uncount(heap, span, users.first);
+    mend_layout_count_free(heap, &heap->zones[span->zone], span);
+    if (mend_events_has(&heap->events, MEND_EVENT_FREE)) {
+        const bool has_stream = users.first != MEND_STREAM_UNKNOWN;
+        mend_events_free(heap, span,
+                         has_stream ? heap->streams.items[users.first].handle : MEND_NO_STREAM);
+    }
     mend_block_stamp(heap, span, users.first);
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,

@@ -31,7 +31,7 @@ void mend_ending_release(mend_heap *heap, mend_ending *ending, mend_chunk_handle
 
 /* The calls of mend.h with the same names, without checks of the arguments. The caller holds
  * `state`. The call may release it in between. A failure is noted (base/error.h). */
-mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, mend_request *request,
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_request *terms,
                             mend_order order, uint64_t *address);
 
 /* The block at its first address, live. NULL: there is none. */
@@ -67,9 +67,6 @@ mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_orde
 /* Makes memory taken for a request a block. Needs a node of waits and an entry in the pointer map.
  */
 void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span);
-
-/* After the checks of a new block, whatever they found: it counts, if it is still there. */
-void mend_block_count_checked(mend_heap *heap, const mend_request *request, uint64_t address);
 
 /* Frees a block. No fence is recorded. The caller reserved nodes (mend_layout_reserve). */
 void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users);

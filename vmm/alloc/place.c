@@ -8,10 +8,10 @@
 
 /* ---- in mapped memory ------------------------------------------------------------------------ */
 
-/* Takes the place, if there is one. During a driver call other threads may have used
+/* Takes the place, if there is one, and counts it. During a driver call other threads may have used
  * the reserved nodes, so it reserves again. */
 static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit fit,
-                         mend_span **span)
+                         uint64_t *counter, mend_span **span)
 {
     if (fit.run == NULL) {
         return MEND_NOTHING;
@@ -29,6 +29,7 @@ static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit 
     assert(fit.address >= fit.run->address);
     assert(fit.address + request->size_bytes <= mend_run_end(fit.run));
     *span = mend_layout_take(heap, fit.run, fit.address, request->size_bytes, request->home);
+    (*counter)++;
     return MEND_PLACED;
 }
 
@@ -37,14 +38,15 @@ static mend_outcome take_fit(mend_heap *heap, const mend_request *request, int z
                              uint64_t largest_bytes, mend_span **span)
 {
     mend_cache_flush_from(heap, zone, request->size_bytes);
-    return take(heap, request, mend_fit_find(heap, request, zone, largest_bytes), span);
+    return take(heap, request, mend_fit_find(heap, request, zone, largest_bytes),
+                &heap->counters.placed_in_run, span);
 }
 
 /* Between the ends of runs, which both wait for other streams: so streams share a chunk. */
 static mend_outcome place_between(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     return take(heap, request, mend_fit_find_between(heap, request, request->zone, UINT64_MAX),
-                span);
+                &heap->counters.placed_in_run, span);
 }
 
 mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, mend_span **span)
@@ -66,7 +68,8 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
     mend_request anywhere = *request;
     anywhere.leaves_home = true;
     for (int zone = request->zone; outcome == MEND_NOTHING && zone < MEND_ZONES_OF_BLOCKS; zone++) {
-        outcome = take(heap, &anywhere, mend_fit_find_anywhere(heap, &anywhere, zone), span);
+        outcome = take(heap, &anywhere, mend_fit_find_anywhere(heap, &anywhere, zone),
+                       &heap->counters.placed_in_run, span);
     }
     return outcome;
 }
@@ -105,10 +108,10 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
     mend_plan plan;
     mend_span *none = NULL;
     mend_outcome outcome = MEND_PLACED;
-    uint8_t placed = MEND_PLACE_IN_RUN; /* one run has it all */
+    uint64_t *counter = &heap->counters.placed_in_run; /* one run has it all */
     while (outcome == MEND_PLACED && mend_bridge_plan(heap, request, bridge, &plan)) {
         outcome = carry_out(heap, request, true, &plan, &none);
-        placed = MEND_PLACE_BY_EXTENSION;
+        counter = &heap->counters.placed_by_extension;
         mend_plan_clear(&plan);
     }
     mend_plan_clear(&plan);
@@ -117,14 +120,9 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
     }
     mend_run *run = mend_layout_run_at(&heap->zones[request->zone], bridge->address);
     const uint64_t end = bridge->address + request->size_bytes;
-    if (!mend_fit_is_ready(heap, request, run, bridge->address, end)) {
-        return MEND_NOTHING;
-    }
-    outcome = take(heap, request, (mend_fit){run, bridge->address}, span);
-    if (outcome == MEND_PLACED) {
-        (*span)->placed = placed;
-    }
-    return outcome;
+    return mend_fit_is_ready(heap, request, run, bridge->address, end)
+               ? take(heap, request, (mend_fit){run, bridge->address}, counter, span)
+               : MEND_NOTHING;
 }
 
 /* If chunks that would move lie beside other idle chunks, the block lies there, as long as it
@@ -159,7 +157,7 @@ static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, me
     const mend_fit fit = find_where_they_lie(heap, request, moves);
     if (fit.run != NULL) {
         mend_plan_clear(moves);
-        return take(heap, request, fit, span);
+        return take(heap, request, fit, &heap->counters.placed_in_run, span);
     }
     mend_bridge bridge;
     const uint64_t moved_bytes = moves->picked_bytes + moves->create_bytes;

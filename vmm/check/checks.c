@@ -58,6 +58,7 @@ struct mend_checks {
     bool has_stream;
     mend_stream stream;    /* its own */
     mend_tree poisoned;    /* by address. They do not overlap */
+    poison *taken;         /* contents where the last block was allocated */
     unsigned char *buffer; /* pinned, of BUFFER_BYTES. NULL: none yet */
 };
 
@@ -125,6 +126,9 @@ static void hear(mend_listener *listener, mend_history_event *event)
     const uint64_t from = (uint64_t)(uintptr_t)event->address;
     switch (event->kind) {
     case MEND_EVENT_ALLOC:
+        drop(c->taken);
+        c->taken = take(c, from, from + event->size_bytes);
+        break;
     case MEND_EVENT_MAP:
     case MEND_EVENT_UNMAP:
     case MEND_EVENT_EXCHANGE:
@@ -378,16 +382,17 @@ mend_result mend_checks_of_block(mend_pool *pool, bool is_new, uint64_t address,
         return check_free(pool, address, order);
     }
     mend_heap *heap = &pool->heap;
+    poison *taken = pool->checks->taken;
+    pool->checks->taken = NULL;
     const mend_span *span = mend_heap_find(heap, address);
     assert(span != NULL);
-    if (!span->is_unchecked) {
-        return MEND_OK;
+    mend_result result = MEND_OK;
+    if (!span->of_graph_pool) {
+        mend_heap_unlock(heap);
+        mend_heap_lock_all(heap);
+        result = check_new(pool, address, order.stream, taken);
+        mend_heap_unlock_grow(heap);
     }
-    poison *taken = take(pool->checks, address, mend_span_end(span));
-    mend_heap_unlock(heap);
-    mend_heap_lock_all(heap);
-    const mend_result result = check_new(pool, address, order.stream, taken);
-    mend_heap_unlock_grow(heap);
     if (result != MEND_OK) { /* as before the call, but for the poison that was told */
         const mend_thread_error why = *mend_process_failure();
         for (const poison *p = taken; p != NULL; p = p->next) {
@@ -464,6 +469,7 @@ mend_result mend_checks_hear(mend_pool *pool, mend_moment moment, const mend_poo
     while (c->poisoned.count > 0) {
         drop(take(c, 0, UINT64_MAX));
     }
+    drop(c->taken);
     free(c);
     pool->checks = NULL;
     return MEND_OK;

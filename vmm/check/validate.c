@@ -221,9 +221,6 @@ static bool counts_are_right(const mend_validate_walk *a)
     }
     MUST(all_are && live_bytes == heap->counters.live_bytes && births == heap->counters.births,
          "the counts of live blocks are wrong");
-    MUST(a->unchecked_blocks == heap->counters.unchecked_blocks &&
-             a->unchecked_bytes == heap->counters.unchecked_bytes,
-         "the counts of unchecked blocks are wrong");
     MUST(a->pending_blocks == heap->usage.pending_blocks[MEND_USAGE_ALL] &&
              a->pending_bytes == heap->usage.pending_bytes[MEND_USAGE_ALL],
          "the counts of pending memory are wrong");
@@ -244,15 +241,13 @@ static bool sums_are_right(const mend_validate_walk *a)
         free_bytes += heap->zones[zone].free_bytes - heap->chunks.away_in[zone];
         away_bytes += heap->chunks.away_live_in[zone];
     }
-    const mend_heap_counters *counters = &heap->counters;
-    const uint64_t live_bytes = counters->live_bytes + counters->unchecked_bytes;
-    MUST(free_bytes + heap->chunks.unmapped_bytes + live_bytes ==
+    MUST(free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes ==
              heap->chunks.reserved_bytes + mend_heap_passed_bytes(heap),
          "live and free do not add up to reserved, asleep and on the host");
-    MUST(mend_heap_awake_bytes(heap) + away_bytes + mend_heap_passed_bytes(heap) == live_bytes,
+    MUST(mend_heap_awake_bytes(heap) + away_bytes + mend_heap_passed_bytes(heap) ==
+             heap->counters.live_bytes,
          "sleeping or host memory is not the sum of the zones");
-    MUST(MEND_HEAP_SUM(heap, live_blocks) + counters->unchecked_blocks + IN_CACHES(heap, count) ==
-             heap->blocks.count,
+    MUST(MEND_HEAP_SUM(heap, live_blocks) + IN_CACHES(heap, count) == heap->blocks.count,
          "the counts of live blocks are wrong");
     return true;
 }

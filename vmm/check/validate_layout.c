@@ -269,9 +269,7 @@ static bool span_is_right(mend_validate_walk *a, const mend_span *span, int zone
     a->pending_bytes += mend_span_is_pending(span) ? span->size_bytes : 0;
     a->spans++;
     a->exported += span->is_exported;
-    a->unchecked_blocks += span->live && span->is_unchecked;
-    a->unchecked_bytes += span->live && span->is_unchecked ? span->size_bytes : 0;
-    if (span->live && !span->is_unchecked) {
+    if (span->live) {
         a->live[span->zone].blocks++;
         a->live[span->zone].bytes += span->size_bytes;
         a->live[span->zone].requested_bytes += span->requested_bytes;

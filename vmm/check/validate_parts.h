@@ -21,9 +21,8 @@ typedef struct mend_validate_walk {
         uint64_t bytes;
         uint64_t requested_bytes;
     } live[MEND_ZONE_COUNT];
-    uint32_t cached[MEND_ZONE_COUNT];           /* number of spans marked as cached */
-    uint64_t unchecked_blocks, unchecked_bytes; /* live, and counted apart */
-    uint64_t pending_blocks;                    /* spans in the list of pending ones */
+    uint32_t cached[MEND_ZONE_COUNT]; /* number of spans marked as cached */
+    uint64_t pending_blocks;          /* spans in the list of pending ones */
     uint64_t pending_bytes;
     uint64_t spans;
     uint64_t runs;

@@ -356,6 +356,7 @@ static void take(restoration *r, const target *t)
                                   .tag = t->block.tag,
                                   .sleep_tag = mend_heap_span_at(heap, t->address)->sleep_tag};
     mend_span *span = mend_layout_take(heap, run, t->address, t->size_bytes, 0);
+    heap->counters.placed_in_run++;
     mend_block_hand_out(heap, &request, span);
 }
 

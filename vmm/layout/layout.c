@@ -313,7 +313,6 @@ mend_span *mend_layout_add_passed(mend_heap *heap, uint64_t address, uint64_t si
     span->address = address;
     span->size_bytes = size_bytes;
     span->zone = MEND_ZONE_PASSED;
-    span->placed = MEND_PLACE_PASSED;
     span->live = true;
     mend_tree_insert(&heap->zones[MEND_ZONE_PASSED].segment_ends, &span->by_end);
     return span;
@@ -333,7 +332,6 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
 {
     mend_span *span = mend_layout_claim_part(heap, run, address, size_bytes);
     mend_layout_set_live(heap, &heap->zones[span->zone], span, true);
-    span->placed = MEND_PLACE_IN_RUN;
     const uint64_t end = mend_span_end(span);
     for (mend_chunk *at = heap->has_homes ? span->chunk : NULL; at != NULL && at->address < end;
          at = at->next) {

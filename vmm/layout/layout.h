@@ -39,7 +39,7 @@ static inline uint64_t mend_heap_free_in(const mend_heap *heap, int zone)
 static inline uint64_t mend_heap_frees(const mend_heap *heap)
 {
     return heap->counters.births - MEND_HEAP_SUM(heap, live_blocks) -
-           heap->zones[MEND_ZONE_RANGE].counters.live_blocks + heap->counters.unchecked_frees;
+           heap->zones[MEND_ZONE_RANGE].counters.live_blocks;
 }
 
 /* ---- locate.c -------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_s
     uint64_t part_bytes = chunk->address + chunk->size_bytes - span->address;
     span->live = live;
     if (live) {
-        span->contents_dropped = span->has_copy = span->is_guarded = span->is_unchecked = false;
+        span->contents_dropped = span->has_copy = span->is_guarded = false;
     }
     zone->free_bytes += live ? 0 - left_bytes : left_bytes;
     for (; part_bytes < left_bytes; part_bytes = chunk->size_bytes) {

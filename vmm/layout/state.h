@@ -99,9 +99,6 @@ typedef struct mend_sizes {
     mend_tree_node *roots[MEND_SIZE_CLASSES]; /* of the trees of the classes */
 } mend_sizes;
 
-/* How a block came to its place. */
-enum { MEND_PLACE_PASSED, MEND_PLACE_IN_RUN, MEND_PLACE_BY_EXTENSION, MEND_PLACE_AT_NEW_ADDRESS };
-
 /* A stretch of mapped addresses in one state. All but its last member fill two cache lines: a call
  * reads both of its own span, and the first one of the neighbors. */
 typedef struct mend_span {
@@ -123,12 +120,10 @@ typedef struct mend_span {
     bool is_exported : 1;      /* live: other processes can import the block, or the page */
     bool is_guarded : 1;       /* live: its guard is filled. Set by checks alone */
     bool is_in_order : 1;      /* passed through: it is of the driver's pool, in stream order */
-    bool is_unchecked : 1;     /* live: checks read its memory, and it counts for nothing before */
     bool cached;               /* free, in the zone's front cache */
     bool of_graph_pool;        /* live: the block is of a graph pool. The oldest node of `waits` is
                                 * its mark */
     uint8_t cache_index;       /* cached: index in the cache's list */
-    uint8_t placed;            /* live: a MEND_PLACE_... */
     float born;                /* live: blocks and pages allocated in the heap until then */
     uint16_t scope;            /* live: number of the scope it was allocated in (base/words.h) */
     uint16_t stack;            /* live: number that the source of stacks said. 0: none */
@@ -230,8 +225,6 @@ typedef struct mend_heap_counters {
     uint64_t live_bytes; /* of all zones. Other sums are computed on demand */
     uint64_t births;     /* allocations of all zones: the clock of births. A block keeps 24 bits of
                           * it, so an age is right to a sixteen-millionth of all allocations */
-    uint64_t unchecked_blocks, unchecked_bytes; /* live blocks that count nowhere else yet */
-    uint64_t unchecked_frees;                   /* of these, freed because of damage */
 #define X(counter) uint64_t counter;
     MEND_HEAP_COUNTERS(X)
 #undef X
@@ -504,7 +497,6 @@ typedef struct mend_request {
                             * without a tag */
     bool leaves_home;      /* it may lie in chunks of any tag: else it would wait, or fail */
     int plain;             /* 1: it gets an allocation of cuMemAlloc of its own */
-    bool is_checked;       /* checks read the block's memory before it counts */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the graph pool that the caller named. 0: none */
     uint64_t at;           /* the address that the caller named. 0: any */

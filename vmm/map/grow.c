@@ -186,9 +186,9 @@ static mend_span *commit(transaction *t, const mend_request *request)
         mend_align_up(extends ? t->plan->start : t->address, request->alignment_bytes);
     mend_run *run = mend_layout_run_at(&heap->zones[t->zone], address);
     assert(mend_run_end(run) - address >= request->size_bytes);
-    mend_span *span = mend_layout_take(heap, run, address, request->size_bytes, request->home);
-    span->placed = extends ? MEND_PLACE_BY_EXTENSION : MEND_PLACE_AT_NEW_ADDRESS;
-    return span;
+    heap->counters.placed_by_extension += extends;
+    heap->counters.placed_at_new_address += !extends;
+    return mend_layout_take(heap, run, address, request->size_bytes, request->home);
 }
 
 /*

@@ -31,13 +31,10 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     uint64_t waits_before = pool->heap.streams.host_waits;
     bool had_fabric = pool->heap.chunks.fabric_refusal == MEND_DRIVER_OK;
     uint64_t address = 0;
-    mend_request request = *terms;
-    request.is_checked = pool->checks != NULL;
-    mend_result result = mend_heap_alloc(&pool->heap, size_bytes, &request, order, &address);
+    mend_result result = mend_heap_alloc(&pool->heap, size_bytes, terms, order, &address);
     assert((result == MEND_OK) == (address != 0));
-    if (result == MEND_OK && request.is_checked) {
+    if (result == MEND_OK && pool->checks != NULL) {
         result = check_block(pool, true, address, order);
-        mend_block_count_checked(&pool->heap, &request, address);
     }
     if (result == MEND_OK) {
         *pointer = (void *)(uintptr_t)address;
@@ -134,7 +131,7 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
 {
     MEND_INVALID_IF(pool == NULL || options == NULL || pointer == NULL,
                     "mend_alloc_with: pool, options or pointer is NULL");
-    mend_request terms = {0};
+    mend_request terms;
     mend_order order = {.stream = stream};
     MEND_TRY(read_options(pool, stream, options, &terms));
     if (mend_is_power_of_two(terms.alignment_bytes) &&

@@ -174,7 +174,8 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * stream the driver may fail or end the process); MEND_ERROR_CAPTURING (with
  * detect_destroyed_streams, the stream's capture is invalid); MEND_ERROR_NOT_SUPPORTED (a plain
  * block: mend_alloc_with); MEND_ERROR_CORRUPTION (`observe` found a write after a free: no block is
- * allocated, and a later call can get the memory); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * allocated, and a later call can get the memory. The statistics count an allocation and a free);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);

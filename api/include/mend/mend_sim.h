@@ -125,7 +125,7 @@ typedef struct mend_sim_config {
     int has_rdma;              /* 1: chunks can be created for RDMA */
     mend_sim_fabric fabric;    /* whether memory can be shared by fabric handles */
     uint64_t queue_entries;    /* length of a stream's queue, at most 2^20. A call that exceeds it
-                                * waits until the    oldest operation is done. 0: no limit */
+                                * waits until the oldest operation is done. 0: no limit */
     int has_no_virtual_memory; /* 1: chunks cannot be created, as in some containers or with an old
                                 * driver. Plain allocations work */
     uint64_t copy_ns;          /* time of each copy and fill on its stream. 0 hides a missing wait

@@ -112,43 +112,6 @@ POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
     }
 }
 
-/* A request that finds damage leaves figures, peaks, scopes and the history as they were. */
-BOTH(a_request_that_finds_damage_counts_for_nothing)
-{
-    mend_scope_info before = {0};
-    mend_scope_info after = {0};
-    mend_usage used = MEND_USAGE_INIT;
-    mend_history_event events[4];
-    uint64_t cursor = 0;
-    size_t count = 1;
-    void *again = NULL;
-    char *block = tagged(w, 2 * MEND_MIB);
-    kit_free(w, block, S(0));
-    write_byte(w, block + 17, S(0));
-    EXPECT_OK(mend_reset_peak_stats(w->pool));
-    EXPECT_OK(mend_history_start(w->pool, 16));
-    EXPECT_OK(mend_get_scopes(w->pool, &before, sizeof(before), 1, &count));
-    const mend_stats stats = mend_world_stats(w);
-    const uint64_t frees = mend_heap_frees(&w->pool->heap);
-    EXPECT_OK(mend_scope_push("step", 0));
-    EXPECT_ERROR(CORRUPTION, mend_alloc(w->pool, 2 * MEND_MIB, S(0), &again));
-    EXPECT_OK(mend_scope_pop());
-    const mend_stats later = mend_world_stats(w);
-    EXPECT_INT_EQ(0, memcmp(&stats, &later, sizeof(stats)));
-    EXPECT_U64_EQ(frees + 1, mend_heap_frees(&w->pool->heap)); /* who waits looks again */
-    EXPECT_OK(mend_get_scopes(w->pool, &after, sizeof(after), 1, &count));
-    EXPECT_INT_EQ(0, memcmp(&before, &after, sizeof(before)));
-    EXPECT_OK(mend_get_usage(w->pool, NULL, &used));
-    EXPECT_U64_EQ(0, used.peak[MEND_USAGE_BYTES][MEND_USAGE_ALL]);
-    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 4, &count));
-    EXPECT_U64_EQ(0, count);
-    again = tagged(w, 2 * MEND_MIB);
-    EXPECT_TRUE(again == block);
-    EXPECT_STATS(w, allocations, 2, frees, 1, peak_live_blocks, 1, placed_in_run, 1);
-    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 4, &count));
-    EXPECT_U64_EQ(1, count);
-}
-
 BOTH(a_block_of_one_mib_is_read_as_a_whole)
 {
     void *again = NULL;
