@@ -336,6 +336,12 @@ HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_made_of_what_a_graph_pool_h
       "GRAPH_POOL_CREATE / GRAPH_POOL_BEGIN / ALLOC slot 2 / FREE slot 2 / ALLOC size 243 / "
       "ALLOC slot 1 size 167 amount 48")
 
+/* Seed 12302442: a commit had to create all of its pages in the place of its own empty chunks, and
+ * one page that a peer pool held. */
+HOLDS(sim_regressions, a_peer_pool_gives_what_own_chunks_lack, "peer_pool 1",
+      "ALLOC size 227 / RANGE_CREATE size 3 amount 11 / SIBLING_ALLOC slot 34 size 226 / "
+      "ALLOC slot 2 / ROOM slot 1 / FREE slot 34 / COMMIT alignment 11")
+
 /* A failed plan did not report its creations, so that others got the memory first. */
 HOLDS(
     sim_quotas, a_chunk_is_not_remade_where_others_get_it, "device_pages 16, keep_free_percent 10",

@@ -149,6 +149,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
     bool may_unmap;
     bool is_released = false;
     uint64_t wants_bytes = 0;
+    uint64_t own_bytes = 0; /* of its own chunks, which alone are too few to release */
     const uint64_t passes = heap->streams.passes;
     mend_result result = find_out(heap, asking, &may_unmap);
     if (result == MEND_OK && plan->lacking_bytes != 0) {
@@ -166,13 +167,16 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
         }
         if (chosen != NULL && (short_bytes == 0 || !is_known)) {
             result = give(heap, chosen, &released_bytes);
+        } else if (chosen != NULL) {
+            own_bytes = mend_min_u64(bytes - short_bytes, plan->create_bytes);
         }
         is_released = released_bytes >= bytes || (!is_known && released_bytes > 0);
     }
     heap->counters.chunks_remade += is_released;
     *goes_on = is_released || heap->streams.passes != passes;
     if (!is_released && all_bytes > 0 &&
-        (wants_bytes > 0 || mend_budget_lacks_device_memory(heap, plan->create_bytes))) {
+        (wants_bytes > 0 ||
+         mend_budget_lacks_device_memory(heap, plan->create_bytes - own_bytes))) {
         mend_budget_note_lack(heap, plan->create_bytes > 0
                                         ? plan->create_bytes
                                         : mend_align_up(all_bytes, heap->device.granularity_bytes));
