@@ -100,6 +100,7 @@ static void expect_all_released(mend_world *w)
     EXPECT_U64_EQ(0, is.mapped_bytes + is.mappings + is.chunks + is.pending_bytes);
     EXPECT_U64_EQ(0, is.exported_bytes + is.asleep_bytes + is.backup_host_bytes);
     EXPECT_U64_EQ(is.allocations, is.frees);
+    EXPECT_LEDGER(w, plain_allocations, 0);
 }
 
 /* Whatever a call has done, it leaves the thread's context as it was: none is current here. */

@@ -158,11 +158,15 @@ RIG_TEST(pins_and_graph_pools_are_told, open_rig(r))
         EXPECT_INT_EQ(i < 2, r->events[i].is_for_graphs);
     }
     kit_begin_capture(w, r->stream);
-    kit_alloc(w, QUARTER, r->stream);
+    block = kit_alloc(w, QUARTER, r->stream);
     EXPECT_KINDS(r, MEND_EVENT_ALLOC);
     EXPECT_TRUE(r->events[0].graph_pool == NULL);
     EXPECT_INT_EQ(1, r->events[0].is_for_graphs);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, r->stream));
+    kit_free(w, block, r->stream);
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
+    EXPECT_STATS(w, captures, 0);
+    EXPECT_KINDS(r, MEND_EVENT_FREE, MEND_EVENT_TRIM); /* not the end of a graph pool */
 }
 
 RIG_TEST(a_reader_takes_more_than_the_lock_is_held_for, open_rig(r))

@@ -163,6 +163,16 @@ SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
     EXPECT_INT_EQ(r->a.number == 0 ? 1 : 0, r->b.number);
 }
 
+/* A child of fork has the file, and so the lock of the slot. */
+SCENE_TEST(share_limit_file, the_claim_of_a_pool_ends_with_it_beside_a_child)
+{
+    const int of_child = dup(r->a.file);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 900));
+    leave(&r->a);
+    EXPECT_U64_EQ(LIMIT, mend_shared_limit_file_look(&r->b, 0).room_bytes);
+    close(of_child);
+}
+
 /* A child of fork has the file open, as it has its parent's memory on the device. */
 SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
 {
