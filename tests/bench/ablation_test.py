@@ -129,7 +129,7 @@ class Ablation(unittest.TestCase):
         text = document.read_text()
         self.assertTrue(text.startswith("before\n<!-- tune") and text.endswith("-->\nafter\n"))
         self.assertIn("1 recording:\n", text)
-        self.assertIn("- `tail-chunks`: the last page", text)
+        self.assertIn("| tail-chunks | +0.0000 |", text)
         self.assertNotIn("the table before", text)
 
     def test_what_is_felt_is_the_median_of_capacities_that_complete(self):
