@@ -108,7 +108,7 @@ RIG_TEST(steps_have_a_cause_a_chunk_and_a_duration, open_rig_of(r, 64 * MEND_MIB
     EXPECT_FIELDS(r->events[3], cause, MEND_CAUSE_NONE, chunk, 1, scope, step, duration_ns, 0);
     EXPECT_TRUE(created->duration_ns > 0);
     EXPECT_TRUE(mapped->duration_ns > 0);
-    EXPECT_TRUE(r->events[2].duration_ns >= created->duration_ns + mapped->duration_ns);
+    EXPECT_U64_EQ(created->duration_ns + mapped->duration_ns, r->events[2].duration_ns);
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     const size_t count = read(r);
     EXPECT_TRUE(count >= 3);
