@@ -159,6 +159,7 @@ PEERS_TEST(pool_peers, devices_that_cannot_be_let_in_are_refused, s->w.sim_confi
 {
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_enable_peer(s->w.pool, 3));
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_enable_peer(s->w.pool, 2));
+    EXPECT_RESULT(MEND_OK, mend_enable_peer(s->w.pool, 0)); /* its own */
     kit_fail(&s->w, "device_count", 0, 1, MEND_DRIVER_NOT_INITIALIZED);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_enable_peer(s->w.pool, 1));
     take(s, MEND_MIB);

@@ -140,3 +140,20 @@ KIT_TEST_IN(pool_range, pages_of_a_stream_that_ended_are_not_waited_for_by_the_c
     EXPECT_STATS(w, context_fences, 0, host_waits, 0);
     EXPECT_OK(mend_range_destroy(range, NULL));
 }
+
+KIT_SET_TEST(pool_range, an_export_of_all_pages_ends_with_the_range,
+             w->pool_config.shareable = MEND_SHAREABLE_ON)
+{
+    mend_export_token token;
+    mend_range *range = create(w, 4 * MEND_MIB, PAGE);
+    const mend_range_info info = info_of(range);
+    EXPECT_OK(mend_range_commit(range, 0, info.size_bytes, S(0)));
+    const mend_export_options *all =
+        KIT_OPTIONS(mend_export_options, .size_bytes = info.size_bytes);
+    EXPECT_OK(mend_export(w->pool, info.base, all, &token, sizeof(token), NULL, NULL));
+    EXPECT_STATS(w, exported_bytes, info.size_bytes);
+    const mend_export_options *more =
+        KIT_OPTIONS(mend_export_options, .size_bytes = info.size_bytes + 1);
+    EXPECT_INVALID(mend_export(w->pool, info.base, more, &token, sizeof(token), NULL, NULL));
+    EXPECT_OK(mend_range_destroy(range, NULL));
+}
