@@ -166,6 +166,9 @@ PLAIN_TEST(chunks_count_in_full_for_a_plain_block, BY_THREAD, 10 * MEND_MIB)
     kit_free(w, in_chunk, NULL);
     mend_sim_set_foreign_bytes(w->sim, 0, 9 * MEND_MIB);
     kit_alloc(w, 6 * MEND_MIB, NULL);
+    mend_set_alloc_options(NULL, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 2 * MEND_MIB));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 512, NULL, &none)); /* nor created */
 }
 
 /* ... of other pools, and memory that a callback frees, too. */
