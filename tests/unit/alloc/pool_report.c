@@ -127,6 +127,17 @@ KIT_TEST_IN(pool_report, live_exports_take_nothing_from_what_would_fit,
     kit_free(w, kit_alloc_with(w, 2 * MEND_MIB, S(0), .in_one_chunk = 1), S(0));
 }
 
+/* The rest of a chunk and the empty ones behind it are more than these alone. */
+KIT_SET_TEST(pool_report, what_would_fit_may_begin_behind_a_block,
+             w->pool_config.limit_bytes = 4 * MEND_MIB)
+{
+    void *none = NULL;
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB, NULL), NULL);
+    kit_alloc(w, MEND_MIB / 2, NULL);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &none));
+    EXPECT_FIELDS(kit_oom_report(), fitting_bytes, 7 * MEND_MIB / 2);
+}
+
 /* Of a chunk that sleeps nothing could be freed for others. */
 KIT_TEST(pool_report, the_owner_of_the_emptiest_chunk_is_awake)
 {

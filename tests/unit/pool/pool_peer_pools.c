@@ -327,3 +327,21 @@ FAMILY_TEST(pool_peer_pools, a_wake_has_a_peer_pool_give_what_it_lacks, open_fam
     EXPECT_OK(mend_free(careful, block, NULL));
     EXPECT_OK(mend_pool_destroy(careful));
 }
+
+/* The device lacks memory, too, but the limit would refuse what a peer gives. */
+FAMILY_TEST(pool_peer_pools, a_wake_at_the_limit_asks_no_peer, open_family(r, 2))
+{
+    KIT_THREAD(.sleep_tag = 1);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    mend_set_alloc_options(NULL, NULL);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_set_limit(w->pool, 4 * MEND_MIB));
+    void *awake = kit_alloc(w, 3 * MEND_MIB, NULL);
+    leave_idle(r->pools[1], 2);
+    mend_sim_set_foreign_bytes(w->sim, 0, 3 * MEND_MIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL));
+    expect_reserved(r, (uint64_t[]){3, 2}, 0);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    kit_free(w, awake, NULL);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+}
