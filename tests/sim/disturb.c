@@ -122,8 +122,9 @@ static void spring(void *context, const char *call, int is_after)
         mend_sim_advance(t->sim, 100000);
         break;
     default:
-        if (block->live && thread != NOBODY && !trial_is_ending(t, block) &&
-            t->config.check == 0) { /* a free that checks waits for a thread that makes room */
+        /* A free that checks, or that the driver does, waits for a thread that makes room. */
+        if (block->live && thread != NOBODY && !trial_is_ending(t, block) && t->config.check == 0 &&
+            block->zone != MEND_ZONE_PASSED) {
             trial_free_here(t, thread, false, block);
         }
         break;
