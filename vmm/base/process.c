@@ -147,7 +147,6 @@ mend_result mend_process_prepare(void)
 void mend_process_join(mend_process_members *members, mend_process_member *member)
 {
     mend_mutex_lock(&members->mutex);
-    member->visitors = 0;
     member->number = ++members->last_number;
     mend_list_append(&members->list, &member->link);
     mend_mutex_unlock(&members->mutex);

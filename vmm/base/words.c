@@ -94,7 +94,7 @@ static size_t write_name(const char *name, char *text, size_t text_bytes)
 }
 
 /* Innermost names alone of a deep path: a program that forgets pops has 65,535 of them. */
-size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
+void mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
 {
     uint32_t path[MEND_SCOPE_PATH_NAMES];
     size_t count = 0;
@@ -109,5 +109,4 @@ size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
             used += (size_t)snprintf(text + used, text_bytes - used, "/");
         }
     }
-    return used < text_bytes ? used : text_bytes - 1;
 }

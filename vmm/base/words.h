@@ -61,9 +61,8 @@ static inline uint32_t mend_scopes_around(uint32_t number)
 }
 
 /* Writes the names from the outermost scope to this one, "step/forward". Of a path of more than
- * MEND_SCOPE_PATH_NAMES names ".../" and the innermost. Cut off where `text` ends. Returns its
- * length. */
+ * MEND_SCOPE_PATH_NAMES names ".../" and the innermost. Cut off where `text` ends. */
 enum { MEND_SCOPE_PATH_NAMES = 8 };
-size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes);
+void mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes);
 
 #endif

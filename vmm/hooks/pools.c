@@ -149,9 +149,8 @@ mend_result mend_current_device(int *device)
     MEND_TRY(config.driver == NULL ? mend_cuda_driver(&config.driver) : MEND_OK);
     int found = 0;
     mend_status status = config.driver->context_device(config.driver, &found);
-    if (status == MEND_DRIVER_INVALID_CONTEXT) {
-        found = 0; /* as CUDA's runtime does, which would make the first device current */
-    } else if (status != MEND_DRIVER_OK) {
+    /* Without a context CUDA's runtime would make the first device current. */
+    if (status != MEND_DRIVER_OK && status != MEND_DRIVER_INVALID_CONTEXT) {
         return mend_publish(mend_refused(config.driver, MEND_ERROR_DRIVER, MEND_CALL_context_device,
                                          status,
                                          "the driver does not say which device is current"));

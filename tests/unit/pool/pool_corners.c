@@ -139,6 +139,22 @@ KIT_LAST_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so, kit_open_
     mend_pool_destroy(w->pool);
 }
 
+/* No work uses them any more. */
+KIT_LAST_TEST(pool_corners, blocks_are_freed_after_the_driver_has_shut_down, kit_open_default(w))
+{
+    void *none = NULL;
+    void *blocks[2];
+    kit_alloc_row(w, blocks, 2, MEND_MIB, S(0));
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.status = MEND_DRIVER_DEINITIALIZED;
+    fault.sticky = 1;
+    EXPECT_OK(mend_sim_fail(w->sim, &fault));
+    EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 4 * MEND_MIB, S(0), &none));
+    EXPECT_OK(mend_free(w->pool, blocks[0], S(0)));
+    EXPECT_OK(mend_free(w->pool, blocks[1], S(1)));
+    (void)mend_pool_destroy(w->pool);
+}
+
 /* The device is lost while the end waits for it. Memory is released to a driver that takes it.
  */
 KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit_open_default(w))

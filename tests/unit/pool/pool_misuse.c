@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "mend/mend_devices.h"
 #include "mend/mend_frameworks.h"
 #include "tests/support/kit.h"
 
@@ -183,6 +184,8 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, mend_get_regions(s->pool, &s->region, sizeof(s->region), 1, NULL))                  \
     X(INVALID, mend_get_regions(s->pool, &s->region, 0, 1, &s->count))                             \
     X(INVALID, mend_get_regions(s->pool, &s->region, sizeof(s->region) - 1, 1, &s->count))         \
+    X(INVALID, mend_pool_for_device(0, NULL))                                                      \
+    X(INVALID, mend_current_device(NULL))                                                          \
     X(INVALID, mend_validate(NULL))
 
 #define GRAPH_POOLS(X)                                                                             \

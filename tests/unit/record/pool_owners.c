@@ -478,6 +478,9 @@ KIT_TEST_IN(pool_regions, memory_of_two_graph_pools_is_two_regions,
     }
     EXPECT_OK(mend_get_regions(w->pool, r, sizeof(*r), 3, &count));
     ASSERT_U64_EQ(3, count);
+    mend_region none = {.address = NULL};
+    EXPECT_OK(mend_get_regions(w->pool, &none, sizeof(none), 1, &count));
+    EXPECT_TRUE(count == 3 && none.address == NULL); /* an array too small stays */
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_TRUE(r[0].graph_pool == graph_pools[0] && r[1].graph_pool == graph_pools[1] &&
                 r[2].graph_pool == NULL);
