@@ -50,6 +50,7 @@ typedef struct scenario {
     scenario_kind kind;
     int allow_stream_waits; /* of the config */
     bool has_fabric;        /* the device has fabric handles, and the pool asks for them */
+    bool has_options;       /* the pool has checks, and keeps memory free for others */
 } scenario;
 
 extern const scenario scenarios[];

@@ -20,6 +20,8 @@ static void shape_world(mend_world *world, const scenario *given, bool has_bytes
     world->pool_config.address_reservation_bytes = 4 * MEND_MIB;
     world->pool_config.allow_stream_waits = given->allow_stream_waits;
     world->pool_config.shareable = given->has_fabric ? MEND_SHAREABLE_FABRIC : MEND_SHAREABLE_ON;
+    world->pool_config.observe = given->has_options ? "guard,poison" : NULL;
+    world->pool_config.min_free_bytes = given->has_options ? 64 * MEND_KIB : 0;
     world->sim_config.fabric = given->has_fabric ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
 }
 

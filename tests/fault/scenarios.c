@@ -294,6 +294,7 @@ const scenario scenarios[] = {
 
     /* Pools. */
     {"create_the_first_pool", .kind = SCENARIO_CREATE},
+    {"create_a_pool_with_options", .kind = SCENARIO_CREATE, .has_options = true},
     {"create_a_second_pool", .kind = SCENARIO_CREATE,
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 1, 700}, {FREE, 1, 1, 0})},
     {"destroy_a_pool_never_used", .kind = SCENARIO_DESTROY},

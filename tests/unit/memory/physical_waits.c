@@ -57,3 +57,19 @@ WAITS_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
     EXPECT_TRUE(mend_waits_drop_passed(r->env, &waits));
     EXPECT_TRUE(mend_waits_are_ready(r->env.streams, &waits, MEND_STREAM_UNKNOWN, 0));
 }
+
+/* Earlier waits of the memory wait for no later work of their streams. */
+WAITS_TEST(physical_waits, a_free_stamps_the_users_alone)
+{
+    mend_waits waits = {0};
+    mend_waits_add(r->env, &waits, (mend_stamp){5, 1});
+    mend_waits_add(r->env, &waits, (mend_stamp){7, 2});
+    mend_waits_add_user(r->env, &waits, 3);
+    r->states[2].is_unpassed = r->states[3].is_unpassed = true;
+    mend_waits_end_uses(r->env, &waits, 0, 512, 1);
+    r->states[1].passed_epoch = 5;
+    r->states[2].passed_epoch = 7;
+    EXPECT_FALSE(mend_waits_drop_passed(r->env, &waits));
+    r->states[3].passed_epoch = OPEN_EPOCH;
+    EXPECT_TRUE(mend_waits_drop_passed(r->env, &waits));
+}
