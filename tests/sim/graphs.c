@@ -325,12 +325,25 @@ bool trial_launch_graph(trial *t, const operation *op)
     return true;
 }
 
+/* Work of another graph in memory of this one's, which the pool does not know, must be done. */
+static bool others_are_done(trial *t, const trial_graph *graph, int graph_pool)
+{
+    bool are_done = true;
+    for (int i = 0; i < TRIAL_GRAPHS && are_done; i++) {
+        const trial_graph *other = &t->graphs[i];
+        are_done = other == graph || other->graph == NULL ||
+                   (other->graph_pools & trial_bit(graph_pool)) == 0 || trial_synchronize(t);
+    }
+    return are_done;
+}
+
 bool trial_destroy_graph(trial *t, const operation *op)
 {
     trial_graph *graph = &t->graphs[op->slot % TRIAL_GRAPHS];
-    bool is_needed = false; /* its memory, by a capture under way */
-    for (int i = TRIAL_GRAPH_POOLS; i < TRIAL_ALL_GRAPH_POOLS; i++) {
-        is_needed |= t->graph_pools[i].capture == graph->capture && is_in_a_capture(t, i);
+    bool is_needed = false; /* its memory, by a capture under way or another graph */
+    for (int i = TRIAL_GRAPH_POOLS; i < TRIAL_ALL_GRAPH_POOLS && graph->graph != NULL; i++) {
+        is_needed |= t->graph_pools[i].capture == graph->capture &&
+                     (is_in_a_capture(t, i) || !others_are_done(t, graph, i));
     }
     if (graph->graph == NULL || is_needed) {
         return false;
