@@ -144,6 +144,9 @@ QUOTA_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives)
     EXPECT_U64_EQ(100, *claimed_bytes);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->plain_free(driver, address));
     EXPECT_U64_EQ(0, *claimed_bytes);
+    kit_fail(&r->w, "plain_alloc", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, driver->plain_alloc(driver, 100, &address));
+    EXPECT_U64_EQ(0, *claimed_bytes);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->async_alloc(driver, 100, r->w.streams[0], &address));
     EXPECT_U64_EQ(100, *claimed_bytes);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->async_free(driver, address, r->w.streams[0]));
