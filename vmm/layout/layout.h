@@ -191,15 +191,6 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
  * on, or back from its end. */
 void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans);
 
-/* Whether the next look into the run goes on from where the last one was. That one has tidied the
- * run, in this pass. */
-static inline bool mend_layout_walk_goes_on(const mend_heap *heap, const mend_run *run)
-{
-    const mend_zone *zone = &heap->zones[run->first->zone];
-    return zone->walk_run == run && zone->walk_changes == zone->changes &&
-           zone->walk_passes == heap->streams.passes;
-}
-
 /* The chunk at an address of a span: one of the first few of the span, or by search. */
 static inline mend_chunk *mend_span_chunk_at(const mend_heap *heap, const mend_span *span,
                                              uint64_t address)

@@ -14,7 +14,8 @@ enum { TIDIED_AT_ENDS = 64 };
 static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
 {
     mend_zone *zone = &heap->zones[run->first->zone];
-    if (!mend_layout_walk_goes_on(heap, run)) {
+    if (zone->walk_run != run || zone->walk_changes != zone->changes ||
+        zone->walk_passes != heap->streams.passes) {
         mend_layout_tidy(heap, run, false, UINT64_MAX);
         zone->walk_run = run;
         zone->walk_changes = zone->changes;
