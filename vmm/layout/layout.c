@@ -148,6 +148,7 @@ static void join_left(mend_heap *heap, mend_span *span)
     assert(!mend_span_is_pending(left) && !mend_span_is_pending(span));
     assert(left->zone == span->zone);
     assert(mend_span_end(left) == span->address);
+    assert(!mend_layout_walk_is_at(heap, left));
     mend_waits_add_all(env, &span->waits, &left->waits);
     mend_waits_clear(env, &left->waits);
     span->chunk = left->chunk;
@@ -279,8 +280,8 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t mo
         (void)mend_usage_look(heap, span);
         if (can_join(env, left, right)) {
             run->first = run->first == left ? right : run->first;
+            heap->zones[right->zone].walk_run = NULL; /* its span may go */
             join_left(heap, right);
-            heap->zones[right->zone].walk_run = NULL; /* its span may be gone */
             span = right;
         }
     }

@@ -191,6 +191,14 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
  * on, or back from its end. */
 void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans);
 
+/* For assertions: whether the next look into a run would go on from this span. */
+static inline bool mend_layout_walk_is_at(const mend_heap *heap, const mend_span *span)
+{
+    const mend_zone *zone = &heap->zones[span->zone];
+    return zone->walk_run != NULL && zone->walk_span == span &&
+           zone->walk_changes == zone->changes && zone->walk_passes == heap->streams.passes;
+}
+
 /* The chunk at an address of a span: one of the first few of the span, or by search. */
 static inline mend_chunk *mend_span_chunk_at(const mend_heap *heap, const mend_span *span,
                                              uint64_t address)
