@@ -24,6 +24,18 @@ WAITING_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
     kit_end_stream(w, third);
 }
 
+/* Its memory waits already for what that stream did before. */
+WAITING_TEST(pool_streams, a_declared_use_is_later_than_what_the_memory_was_used_for)
+{
+    for (int i = 0; i < 3; i++) {
+        void *block = kit_alloc(w, BLOCK_BYTES, S(0));
+        kit_expect_waits(w, (uint64_t)i, 0);
+        EXPECT_OK(mend_record_stream(w->pool, block, S(1)));
+        kit_use(w, S(1), block, BLOCK_BYTES, 1000);
+        kit_free(w, block, S(0));
+    }
+}
+
 /* Streams whose work is in flight, each with one block, which is freed at once. */
 enum { MANY = 64 };
 
