@@ -135,6 +135,17 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
     EXPECT_OK(mend_unpin(w->pool, pinned, 2 * CHUNK));
 }
 
+/* Of two chunks in a row each begins a page behind an address that would do. */
+SMALL_TEST(pool_pins, an_aligned_block_in_one_chunk_does_not_reach_into_the_next)
+{
+    kit_free(w, kit_alloc(w, 2 * CHUNK, S(0)), S(0));
+    const uint64_t address = (uint64_t)(uintptr_t)kit_alloc_with(
+        w, 3 * CHUNK / 4, S(0), .in_one_chunk = 1, .alignment_bytes = CHUNK);
+    const mend_chunk *chunk = mend_chunk_at(&w->pool->heap.chunks, address);
+    EXPECT_U64_EQ(0, address % CHUNK);
+    EXPECT_TRUE(address + 3 * CHUNK / 4 <= chunk->address + chunk->size_bytes);
+}
+
 /* Memory above the limit is released first: of four chunks that wait for work two are left for one
  * chunk. The host does not wait where that would not be enough. */
 RIG_TEST(pool_pins, a_block_in_one_chunk_has_what_the_limit_leaves)
