@@ -82,7 +82,11 @@ MEND_TEST(policy_budget, twice_the_peak_may_be_reserved_to_avoid_moves)
     EXPECT_TRUE(mend_headroom_allows(&heap, 10 * MEND_GIB));
     EXPECT_FALSE(mend_headroom_allows(&heap, 10 * MEND_GIB + MEND_MIB));
     mend_headroom_note_refusal(&heap);
+    mend_headroom_note_request(&heap, 0);
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
+    heap.zones[MEND_ZONE_LARGE].counters.allocated_bytes += 200 * MEND_GIB; /* a window */
+    mend_headroom_note_request(&heap, 0);
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB)); /* the refusal is long ago */
 }
 
 MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_used)
