@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/words.h"
 #include "mend/mend_frameworks.h"
 #include "tests/support/test.h"
 #include "tests/support/threads.h"
@@ -28,6 +29,13 @@ static mend_error last_error(void)
     mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_OK, mend_get_last_error(&error));
     return error;
+}
+
+/* Amounts in messages. */
+MEND_TEST(base_error, what_is_rounded_up_may_be_the_next_whole_unit)
+{
+    EXPECT_STR_EQ("2.00 GiB", mend_words_amount_above(2 * MEND_GIB - 1).text);
+    EXPECT_STR_EQ("1.99 GiB", mend_words_amount(2 * MEND_GIB - 1).text);
 }
 
 /* A failure of ours names no driver call, also after a failure of the driver. */
