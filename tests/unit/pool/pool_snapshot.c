@@ -171,7 +171,8 @@ CHILD_TEST(pool_snapshot, the_handler_of_the_program_is_called_and_given_back)
     mend_world w;
     mend_pool *other = NULL;
     atomic_store(&heard, 0);
-    const struct sigaction own = with(count_up);
+    struct sigaction own = with(count_up);
+    own.sa_flags |= (int)SA_RESETHAND; /* of its own handler alone */
     sigaction(SIGUSR2, &own, NULL);
     EXPECT_TRUE(open_one(&w));
     EXPECT_OK(mend_world_create_pool(&w, &other));
@@ -188,6 +189,8 @@ CHILD_TEST(pool_snapshot, the_handler_of_the_program_is_called_and_given_back)
     EXPECT_TRUE(now.sa_sigaction == count_up && (now.sa_flags & (SA_ONSTACK | SA_RESTART)) == 0);
     raise(SIGUSR2);
     EXPECT_INT_EQ(3, atomic_load(&heard));
+    EXPECT_TRUE(handles(SIG_DFL));
+    sigaction(SIGUSR2, &own, NULL);
     EXPECT_TRUE(open_one(&w)); /* and again */
     ask(1);
     EXPECT_INT_EQ(4, atomic_load(&heard));
