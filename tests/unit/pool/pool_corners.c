@@ -139,6 +139,19 @@ KIT_LAST_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so, kit_open_
     mend_pool_destroy(w->pool);
 }
 
+/* The driver says so once, to a call with a stream. One without asks nothing. */
+KIT_LAST_TEST(pool_corners, a_device_lost_at_the_question_for_a_capture_stays_lost,
+              kit_open_default(w))
+{
+    enum { LOST = 700 };
+    void *none = NULL;
+    kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+    kit_fail(w, "stream_get_capture", 0, 1, LOST);
+    EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 512, S(1), &none));
+    EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 512, MEND_NO_STREAM, &none));
+    mend_pool_destroy(w->pool);
+}
+
 /* No work uses them any more. */
 KIT_LAST_TEST(pool_corners, blocks_are_freed_after_the_driver_has_shut_down, kit_open_default(w))
 {

@@ -123,7 +123,7 @@ KIT_SET_TEST(pool_two_parts, the_limit_that_suffices_counts_empty_chunks, device
     kit_alloc_row(w, blocks, 4, MEND_MIB, S(0));
     kit_free(w, blocks[1], S(0));
     void *none = NULL;
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 2 * MEND_MIB, S(0), &none));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 2 * MEND_MIB - 512, S(0), &none));
     EXPECT_FIELDS(kit_oom_report(), sufficient_limit_bytes, 5 * MEND_MIB);
 }
 
