@@ -56,11 +56,15 @@ mend_result mend_peers_hear(mend_pool *pool, mend_moment moment, const mend_pool
         while (i != pool->device && result == MEND_OK &&
                (member = mend_process_visit_next(&mend_process_pools, pool->driver, i, &cursor)) !=
                    NULL) {
-            const mend_result here = let_use(pool, i);
-            const mend_result there =
-                let_use(MEND_CONTAINER_OF(member, mend_pool, member), pool->device);
-            /* Another pool whose context is lost is ignored. */
-            result = here != MEND_OK || there == MEND_ERROR_DEVICE_LOST ? here : there;
+            result = let_use(pool, i);
+            if (result == MEND_OK) {
+                const mend_thread_error before = *mend_process_error();
+                result = let_use(MEND_CONTAINER_OF(member, mend_pool, member), pool->device);
+                if (result == MEND_ERROR_DEVICE_LOST) { /* another pool's: ignored */
+                    *mend_process_error() = before;
+                    result = MEND_OK;
+                }
+            }
             mend_process_visit_end(&mend_process_pools, member);
         }
     }

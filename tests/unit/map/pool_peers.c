@@ -121,6 +121,19 @@ PEERS_TEST(pool_peers, a_pool_that_cannot_be_introduced_does_not_come_to_be, 0)
     EXPECT_TRUE(can_use(s, block, MEND_MIB));
 }
 
+KIT_CASE(pool_peers, another_pool_whose_context_is_lost_is_passed_over, scene, s,
+         (prepare(s), open_scene(s)), mend_sim_destroy(s->w.sim))
+{
+    enum { LOST = 700 };
+    void *none = NULL;
+    kit_fail(&s->w, "create", 0, 1, LOST);
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(s->w.pool, MEND_MIB, NULL, &none));
+    ASSERT_RESULT(MEND_OK, open_other(s));
+    EXPECT_U64_EQ(1, peers_of(s->other));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->other));
+    mend_pool_destroy(s->w.pool);
+}
+
 MEND_TEST(pool_peers, chunks_are_made_for_rdma_where_the_device_can)
 {
     for (int i = 0; i < 6; i++) {
