@@ -312,6 +312,20 @@ FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2,
     EXPECT_OK(mend_unregister_stream(r->pools[2], S(1)));
 }
 
+/* The driver refuses one of the questions before a peer would wait: there may be a capture. */
+FAMILY_EACH(pool_peer_pools, none_waits_where_another_cannot_tell_of_captures, i, 3, 3)
+{
+    enum { EARLIER_QUESTIONS = 13 };
+    mend_world *w = &r->w;
+    void *block = NULL;
+    leave_in_flight(r, r->pools[1], 5 * MEND_MIB, 1000);
+    kit_fail(w, "stream_get_info", EARLIER_QUESTIONS + (uint64_t)i, 1, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(r->pools[2], 4 * MEND_MIB, S(2), &block));
+    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
+    EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
+    EXPECT_OK(mend_unregister_stream(r->pools[2], S(2)));
+}
+
 /* The limit does not fit both, but free memory stays, because the device misses memory of
  * others. */
 FAMILY_TEST(pool_peer_pools, a_wake_has_a_peer_pool_give_what_it_lacks, open_family(r, 1))
