@@ -42,7 +42,7 @@ static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run 
 }
 
 /* The smallest empty chunk that holds the request and is ready, where it is mapped: for a block in
- * one chunk, which shares it with no other. */
+ * one chunk, which shares it with no other. One that is not mapped in the zone has no run. */
 static mend_fit fit_in_empty(mend_heap *heap, const mend_request *request, int zone_number,
                              uint64_t largest_bytes)
 {
@@ -51,12 +51,9 @@ static mend_fit fit_in_empty(mend_heap *heap, const mend_request *request, int z
          chunk = mend_chunk_empty_next(chunk)) {
         const uint64_t address = mend_align_up(chunk->address, request->alignment_bytes);
         const uint64_t end = address + request->size_bytes;
-        if (chunk->address == 0 || chunk->zone != zone_number ||
-            end > chunk->address + chunk->size_bytes) {
-            continue;
-        }
         mend_run *run = mend_layout_run_at(&heap->zones[zone_number], address);
-        if (mend_fit_is_ready(heap, request, run, address, end)) {
+        if (end <= chunk->address + chunk->size_bytes &&
+            mend_fit_is_ready(heap, request, run, address, end)) {
             return (mend_fit){run, address};
         }
     }
