@@ -72,6 +72,19 @@ SHARED_TEST(pool_share_faults, a_refused_import_counts_and_names_the_driver, fal
     EXPECT_STATS(&r->to, driver_failures, failures + 1);
 }
 
+/* Empty reservations go for a larger one. */
+SHARED_TEST(pool_share_faults, an_import_frees_reservations_for_its_addresses, false)
+{
+    enum { USUAL_AND_SMALLER = 4 };
+    kit_fail(&r->to, "reserve", 0, USUAL_AND_SMALLER, MEND_DRIVER_OUT_OF_MEMORY);
+    kit_free(&r->to, kit_alloc(&r->to, 4096, NULL), NULL);
+    EXPECT_OK(mend_trim(r->to.pool, 0, MEND_TRIM_IDLE, NULL));
+    kit_fail(&r->to, "reserve", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
+    void *pointer = share_import(&r->to, &r->ticket);
+    EXPECT_LEDGER(&r->to, reservations, 1);
+    share_close(&r->to, pointer);
+}
+
 typedef struct second_import {
     share_rig *r;
     void *pointer;
