@@ -43,14 +43,33 @@ KIT_TEST(address_space, the_usual_size_comes_back_after_refusals)
     mend_space space;
     uint64_t address = 0;
     open_space(w, &space);
-    kit_fail(w, "reserve", 0, USUAL_AND_SMALLER + 1, MEND_DRIVER_OUT_OF_MEMORY);
+    kit_fail(w, "reserve", 0, USUAL_AND_SMALLER + 2, MEND_DRIVER_OUT_OF_MEMORY);
     EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&space, 0, PAGE, 0, &address));
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&space, 0, RESERVE, 0, &address));
     address = take_page(&space, PAGE);
     EXPECT_U64_EQ(2 * PAGE, space.address_bytes);
     mend_space_give(&space, address, PAGE);
     mend_space_trim(&space, 0);
     take_page(&space, PAGE);
     EXPECT_U64_EQ(RESERVE, space.address_bytes);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_clear(&space));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_pop(w->driver));
+}
+
+/* After one refusal, reservations of half the size, until addresses of the usual size are free. */
+KIT_TEST(address_space, smaller_reservations_have_room_to_grow_too)
+{
+    mend_space space;
+    open_space(w, &space);
+    const uint64_t first = take_page(&space, PAGE);
+    mend_space_take(&space, first + PAGE, RESERVE - 2 * (uint64_t)PAGE);
+    kit_fail(w, "reserve", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
+    const uint64_t second = take_page(&space, PAGE);
+    EXPECT_U64_EQ(RESERVE + RESERVE / 2, space.address_bytes);
+    EXPECT_U64_EQ(second + 3 * (uint64_t)PAGE, take_page(&space, PAGE));
+    mend_space_give(&space, first, RESERVE - PAGE);
+    mend_space_trim(&space, 0);
+    EXPECT_FALSE(mend_space_has_few(&space));
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_clear(&space));
     EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_pop(w->driver));
 }

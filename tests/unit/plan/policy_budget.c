@@ -111,4 +111,6 @@ MEND_TEST(policy_budget, nothing_is_created_to_avoid_moves_where_addresses_are_f
     mend_heap heap = heap_with_peak(100 * MEND_GIB);
     heap.space.refused_bytes = 0;
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 4));
+    heap.space = (mend_space){.address_reservation_bytes = 1, .refused_bytes = UINT64_MAX};
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 4));
 }
