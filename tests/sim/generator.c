@@ -405,6 +405,30 @@ static void draw_only_graph_pool(mend_test_random *places, size_t count, operati
     ops[GROUPED + LAUNCHED] = (operation){.kind = OP_GRAPH_POOL_RELEASE};
 }
 
+/* A program that begins with one block at a time, of more than half of the memory, which a stream
+ * uses and others read, as declared. So they are declared again while it waits for their former
+ * reads. */
+static void draw_readers(uint64_t seed, size_t count, trial_config *config, operation *ops)
+{
+    enum { AT_FIRST = 40, OVER_HALF = 0xe8, LONG = 3, LONGER = 12 };
+    static const uint8_t kinds[] = {OP_ALLOC, OP_SHARE, OP_FREE};
+    static const uint8_t amounts[] = {LONG, LONGER, 0};
+    mend_test_random random = {seed ^ 0x27};
+    if (count < AT_FIRST || config->plain || trial_random_below(&random, 4) != 0) {
+        return;
+    }
+    config->limit_percent = 0;
+    config->streams = config->streams < 2 ? 2 : config->streams;
+    for (size_t i = 0; i < AT_FIRST; i++) {
+        const uint8_t kind = kinds[i % COUNT(kinds)];
+        const uint8_t reader = (uint8_t)(1 + trial_random_below(&random, 2));
+        ops[i] = (operation){.kind = kind,
+                             .stream = kind == OP_SHARE ? reader : 0,
+                             .size = OVER_HALF,
+                             .amount = amounts[i % COUNT(kinds)]};
+    }
+}
+
 /* Few addresses, of which a range has more than half until the end, where a block of all memory
  * must find some. */
 static void draw_wide_range(mend_test_random *places, size_t count, trial_config *config,
@@ -496,6 +520,7 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_lost_mappings(&places, count, ops);
     draw_end_of_device(&places, count, ops);
     draw_only_graph_pool(&places, count, ops);
+    draw_readers(seed, count, config, ops);
     trial_draw_scenes(&places, count, config, ops);
     draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
