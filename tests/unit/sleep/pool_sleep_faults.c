@@ -109,3 +109,18 @@ SLEEP_TEST(pool_sleep_faults, a_question_about_captures_that_is_refused_is_no_la
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
     EXPECT_OK(mend_set_limit(w->pool, 0));
 }
+
+/* The first of two chunks does not come back, and the second one does. */
+SLEEP_TEST(pool_sleep_faults, a_pass_fails_while_a_chunk_stays_away)
+{
+    kit_fail(w, "unmap", 2, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, "map", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_STATS(w, unmapped_blocks, 2);
+    kit_fail(w, "map", 0, 3, MEND_DRIVER_UNKNOWN); /* both as it enters, and one again */
+    EXPECT_ERROR(DRIVER, mend_compact(w->pool, NULL, NULL));
+    EXPECT_STATS(w, unmapped_blocks, 1);
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
+    EXPECT_STATS(w, unmapped_blocks, 0);
+}
