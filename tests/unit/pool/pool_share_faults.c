@@ -56,6 +56,7 @@ SHARED_TEST(pool_share_faults, handles_that_are_left_end_with_the_pool, false)
     kit_fail(&r->to, "release", 0, UINT64_MAX, MEND_DRIVER_NOT_PERMITTED);
     EXPECT_OK(share_try_import(pool, &r->ticket, &pointer));
     EXPECT_OK(mend_import_close(pool, pointer, MEND_NO_STREAM));
+    EXPECT_OK(share_try_import(pool, &r->ticket, &pointer)); /* and stays open */
     EXPECT_TRUE(mend_world_ledger(&r->to).handles > 0);
     mend_sim_clear_faults(r->to.sim);
     EXPECT_OK(mend_pool_destroy(pool));
