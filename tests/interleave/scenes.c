@@ -293,8 +293,7 @@ bool scene_run(int scene_number, uint64_t seed, FILE *trace, program_outcome *ou
     bool is_fine = program_run(&p, &plan, banner, trace, outcome);
     if (!is_fine) {
         fprintf(stderr, "%s\n%s\n", outcome->finding, banner);
-        if (getenv("MEND_MUTANT") == NULL) { /* the shrunk program of a deliberate bug is not
-                                              * read */
+        if (getenv("MEND_MUTANT") == NULL) { /* that of a deliberate bug is not read */
             shrink(&p, &plan);
         }
         program_print(stderr, &p);

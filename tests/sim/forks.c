@@ -132,8 +132,7 @@ void trial_leave_capture(trial *t, int origin)
             members |= trial_bit(i);
         }
     }
-    for (int i = 0; i < TRIAL_BLOCKS; i++) { /* launches of the graph are in the graph pool's
-                                              * chain */
+    for (int i = 0; i < TRIAL_BLOCKS; i++) { /* launches are in the graph pool's chain */
         t->blocks[i].readers &= t->blocks[i].graph_pool != NOBODY ? ~members : UINT32_MAX;
     }
 }

@@ -60,8 +60,7 @@ typedef struct trial_stream {
     bool spoilt;   /* the capture of it */
     uint32_t seen; /* pools that learnt of its capture from the driver, a bit each */
     int capturer;  /* the thread that began the capture */
-    uint32_t capture_graph_pools;         /* graph pools whose blocks the capture uses, a bit
-                                           * each */
+    uint32_t capture_graph_pools;         /* whose blocks the capture uses, a bit each */
     uint64_t capture;                     /* a number of its own */
     int origin;                           /* the stream on which its capture began */
     uint64_t nodes_before[TRIAL_STREAMS]; /* of each stream of the capture: so many come before */

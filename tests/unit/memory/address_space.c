@@ -39,16 +39,15 @@ KIT_LAST_TEST(address_space, the_first_refusal_at_the_end_is_reported, kit_open_
 /* A refused reservation is tried again once addresses are freed. */
 KIT_TEST(address_space, the_usual_size_comes_back_after_refusals)
 {
-    enum { USUAL_AND_SMALLER = 4 };
     mend_space space;
     uint64_t address = 0;
     open_space(w, &space);
-    kit_fail(w, "reserve", 0, USUAL_AND_SMALLER + 2, MEND_DRIVER_OUT_OF_MEMORY);
+    kit_fail(w, "reserve", 0, 4 + 2,
+             MEND_DRIVER_OUT_OF_MEMORY); /* the usual size and smaller ones */
     EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&space, 0, PAGE, 0, &address));
     EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&space, 0, RESERVE, 0, &address));
-    address = take_page(&space, PAGE);
+    mend_space_give(&space, take_page(&space, PAGE), PAGE);
     EXPECT_U64_EQ(2 * PAGE, space.address_bytes);
-    mend_space_give(&space, address, PAGE);
     mend_space_trim(&space, 0);
     take_page(&space, PAGE);
     EXPECT_U64_EQ(RESERVE, space.address_bytes);

@@ -41,8 +41,7 @@ KIT_TEST_IN(pool_config, the_environment_fills_what_the_program_left_open, open_
 {
     EXPECT_STATS(w, limit_bytes, 5 * MEND_MIB);
     EXPECT_INT_EQ(5, w->pool->heap.config.strategy);
-    EXPECT_U64_EQ(64 * MEND_MIB, w->pool->heap.config.address_reservation_bytes); /* the
-                                                                                   * program's */
+    EXPECT_U64_EQ(64 * MEND_MIB, w->pool->heap.config.address_reservation_bytes); /* as set */
     EXPECT_FALSE(w->pool->heap.config.allow_stream_waits);
     kit_alloc(w, 5 * MEND_MIB, NULL);
     kit_expect_none(w, 512, NULL, "");

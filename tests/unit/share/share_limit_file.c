@@ -83,8 +83,7 @@ SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
     EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 5));   /* less: it is not */
     EXPECT_U64_EQ(want + 2, mend_shared_limit_file_want(&r->b, LIMIT));
     EXPECT_U64_EQ(want + 3, mend_shared_limit_file_want(&r->b, UINT64_MAX));
-    EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* others cannot give more than the
-                                                          * limit */
+    EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* nobody can give more */
     EXPECT_U64_EQ(900, mend_shared_limit_file_look(&r->b, want + 3).offered_bytes);
 }
 
@@ -291,8 +290,7 @@ SCENE_TEST(share_limit_file, all_name_the_same_limit)
                   mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b));
     EXPECT_INT_EQ(-7, r->b.file);
     leave(&r->a);
-    EXPECT_OK(mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b)); /* no other process shares it
-                                                                        * now */
+    EXPECT_OK(mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b)); /* the only one */
     EXPECT_U64_EQ(LIMIT + 1, mend_shared_limit_file_look(&r->b, 0).room_bytes);
 }
 

@@ -31,8 +31,7 @@ static bool open_scene(scene *s)
     EXPECT_OK(mend_quota_open(&s->giver, s->w.driver, 0, s->path, 1000));
     EXPECT_OK(mend_quota_open(&s->waiter, s->w.driver, 0, s->path, 1000));
     EXPECT_TRUE(mend_shared_limit_file_claim(&s->giver.slot, 900));
-    s->giver.others.offer(&s->giver.others, 0, true,
-                          0); /* as a background thread does that begins */
+    s->giver.others.offer(&s->giver.others, 0, true, 0); /* as a background thread at first */
     return !mend_test_has_failed();
 }
 
