@@ -1,7 +1,6 @@
 /*
  * Operations on pools with many of one thing, for bench/crowded.py, which counts their instructions
- * under callgrind, inside mend_counted only. All pools are filled before callgrind looks, because
- * that takes most of the time.
+ * under callgrind, inside mend_counted only. All pools are filled first: that takes most time.
  *
  *     mend_crowded --list | OPERATION... among NUMBER...
  */
@@ -550,12 +549,13 @@ static void run(const operation *one, crowd *c)
 
 static const operation *find(const char *name)
 {
-    size_t i = 0;
-    while (i < OPERATIONS && strcmp(name, operations[i].name) != 0) {
-        i++;
+    for (size_t i = 0; i < OPERATIONS; i++) {
+        if (strcmp(name, operations[i].name) == 0) {
+            return &operations[i];
+        }
     }
-    mend_crowd_require(i < OPERATIONS, name);
-    return &operations[i];
+    fprintf(stderr, "mend_crowded: no operation \"%s\"\n", name);
+    exit(2);
 }
 
 /* A line for each operation and each number: how many were counted. */

@@ -134,7 +134,8 @@ static mend_fit find_where_they_lie(mend_heap *heap, const mend_request *request
         const mend_chunk *chunk = moves->picks.chunks[i];
         const uint64_t address = mend_align_up(chunk->address, request->alignment_bytes);
         const uint64_t end = address + request->size_bytes;
-        mend_run *run = mend_layout_run_at(&heap->zones[request->zone], address); /* if mapped */
+        /* A chunk that is not mapped is at 0, where no run is. */
+        mend_run *run = mend_layout_run_at(&heap->zones[request->zone], address);
         uint64_t broken_bytes = run != NULL && end <= mend_run_end(run) ? 0 : UINT64_MAX;
         for (; broken_bytes <= moves->picked_bytes && chunk != NULL && chunk->address < end;
              chunk = mend_chunk_next(chunk)) {
