@@ -250,8 +250,11 @@ void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_user
 static mend_result find_users_in(mend_heap *heap, uint32_t graph_pool, bool is_own,
                                  mend_order order, mend_block_users *users)
 {
-    MEND_TRY(mend_requester_find_stream(heap, order, graph_pool, &users->first));
-    return is_own ? MEND_OK : mend_users_find_stream(heap, order.stream, 0, &users->second);
+    do { /* the first may be unregistered while the second is found */
+        MEND_TRY(mend_requester_find_stream(heap, order, graph_pool, &users->first));
+        MEND_TRY(is_own ? MEND_OK : mend_users_find_stream(heap, order.stream, 0, &users->second));
+    } while (!heap->streams.items[users->first].known);
+    return MEND_OK;
 }
 
 /* The graph of a capture uses the block at every launch, even if the block is of another graph

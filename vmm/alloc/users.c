@@ -27,10 +27,13 @@ mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_
         mend_mutex_unlock(&heap->grow);
     }
     mend_result result = mend_streams_find(&heap->streams, stream, graph_pool, index);
-    if (result == MEND_OK && heap->streams.verify) { /* keeps the slot while the lock is released */
+    if (result == MEND_OK && heap->streams.verify) { /* no other stream gets the slot meanwhile */
         mend_streams_begin_call(&heap->streams, *index);
         mend_users_record_fence(heap, *index);
         mend_streams_end_call(&heap->streams, *index);
+        if (!heap->streams.items[*index].known) { /* it was unregistered meanwhile: this is later */
+            result = mend_streams_find(&heap->streams, stream, graph_pool, index);
+        }
     }
     mend_driver_scope_close(heap, &scope);
     return result;

@@ -72,18 +72,3 @@ KIT_TEST(address_space, smaller_reservations_have_room_to_grow_too)
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_clear(&space));
     EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_pop(w->driver));
 }
-
-/* Behind each segment is room to grow, so the last one begins not at the end of a reservation. */
-KIT_TEST(address_space, a_segment_without_room_to_grow_begins_elsewhere)
-{
-    mend_space space;
-    open_space(w, &space);
-    for (int i = 0; i < 20; i++) {
-        EXPECT_U64_EQ(i == 0 ? 0 : RESERVE, space.address_bytes);
-        take_page(&space, 2 * (uint64_t)PAGE);
-    }
-    take_page(&space, 2 * (uint64_t)PAGE);
-    EXPECT_U64_EQ(2 * RESERVE, space.address_bytes);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_clear(&space));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_pop(w->driver));
-}
