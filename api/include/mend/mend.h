@@ -313,9 +313,10 @@ MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_str
 /*
  * Unregister a stream before you destroy it. The pool records an event for its waits on the stream.
  * An unknown stream succeeds. Blocks that were allocated on the stream stay valid: free them on
- * another stream. A thread that used its per-thread stream calls this before it ends. Otherwise the
- * memory stays unavailable until a wait for the whole context. A full queue of the stream makes the
- * call wait.
+ * another stream. Uses that you declared on the stream end here: declare them again
+ * (mend_record_stream) before you queue more work. A thread that used its per-thread stream calls
+ * this before it ends. Otherwise the memory stays unavailable until a wait for the whole context. A
+ * full queue of the stream makes the call wait.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM included);
  * MEND_ERROR_CAPTURING; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER; MEND_ERROR_OUT_OF_HOST_MEMORY
