@@ -132,7 +132,8 @@ class Core(SimulatedTest):
     def test_blocks_lie_in_one_allocation_while_a_thread_asks_for_it(self):
         with libmend.alloc_options(in_one_chunk=True, alignment=1 << 20):
             address = _devices.alloc(0, 300 * MIB, 0)
-            with libmend.alloc_options():
+            with libmend.alloc_options(in_one_chunk=False):
+                self.assertEqual(_devices.set_option("in_one_chunk", 0), -1)
                 _devices.alloc(0, 1000, 0)
             self.assertEqual(libmend.stats()["pinned_bytes"], 300 * MIB)
             aligned = _devices.alloc(0, 1000, 0)

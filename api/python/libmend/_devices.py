@@ -204,15 +204,19 @@ def compact(device: object = 0) -> int:
 
 
 @contextlib.contextmanager
-def alloc_options(*, in_one_chunk: bool = False, alignment: int = 0) -> Iterator[None]:
-    """Each block that this thread allocates inside the `with`, by any hook, lies in one physical
-    allocation, at a multiple of `alignment` (a power of two, or 0 for 512), for libraries that
-    register memory. Other threads are not affected. Its end restores the earlier options. A
-    function can be decorated with it. Raises ValueError."""
+def alloc_options(
+    *, in_one_chunk: bool | None = None, alignment: int = 0
+) -> Iterator[None]:
+    """Sets options of each block that this thread allocates inside the `with`, by any hook. With
+    `in_one_chunk` it lies in one physical allocation, for libraries that register memory. False
+    means that it need not. None leaves the choice to the pool. The block begins at a multiple of
+    `alignment` (a power of two, or 0 for 512). Other threads are not affected. Its end restores the
+    earlier options. A function can be decorated with it. Raises ValueError."""
     size = amount_of("alignment", alignment)
     if size & (size - 1) or size > 1 << 40:
         raise ValueError(f"libmend: alignment is {alignment}; it takes a power of two up to 2**40")
-    options = {"alignment_bytes": size, "in_one_chunk": int(in_one_chunk)}
+    in_chunk = 0 if in_one_chunk is None else 1 if in_one_chunk else -1
+    options = {"alignment_bytes": size, "in_one_chunk": in_chunk}
     before = {field: set_option(field, value) for field, value in options.items()}
     try:
         yield
