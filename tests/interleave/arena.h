@@ -17,7 +17,7 @@ typedef struct arena_pool {
 typedef struct arena_stream {
     mend_stream handle;
     int users;
-    bool is_going;
+    uint64_t named; /* so often */
 } arena_stream;
 
 typedef struct arena_slot {
@@ -26,14 +26,19 @@ typedef struct arena_slot {
     uint64_t tag; /* 0: its memory was not written */
     int pool;
     int stream;
-    bool is_busy; /* of an operation under way */
+    bool is_busy;                /* an operation under way allocates or frees the block */
+    int users;                   /* operations under way */
+    mend_graph_pool *graph_pool; /* it was allocated in */
+    uint32_t declared;           /* streams, a bit each */
 } arena_slot;
 
 typedef struct arena_graph_pool {
     mend_graph_pool *graph_pool;
     int pool;
+    int users; /* operations under way that name it */
     bool is_begun;
     bool is_busy;
+    bool is_going; /* behind the work of a stream */
 } arena_graph_pool;
 
 typedef struct arena_callback {
@@ -62,12 +67,12 @@ struct arena {
     arena_thread threads[SCHEDULE_THREADS + 1]; /* the last: of the test's own thread */
     uint64_t last_tag;
     int quiet_calls;       /* under way, during which nothing may be launched */
-    bool is_closed;        /* a release counts as all use of blocks: there is none meanwhile */
     bool has_lost_memory;  /* a pool was destroyed whose driver took not everything back */
     int restorations;      /* under way, each with a graph pool of its own */
     bool has_peer_pools;   /* there are, or were, several pools */
     bool is_broken;        /* the context is lost, or about to be */
     bool has_failed_calls; /* driver calls may fail */
+    bool has_slept;        /* so some blocks may sleep now */
 };
 
 /* The first finding stays. */
@@ -78,14 +83,18 @@ arena_thread *arena_self(arena *a);
 /* A call that may fail only where driver calls do, or `is_fine`. */
 void arena_expect(arena *a, const char *call, mend_result result, bool is_fine);
 
-/* An operation under way uses these, so that no other ends them. NULL, false: they are ending. */
+/* An operation under way uses these, so that no other ends them. NULL: it is ending. */
 mend_pool *arena_enter_pool(arena *a, int pool);
 void arena_leave_pool(arena *a, int pool);
-bool arena_enter_stream(arena *a, int stream);
+void arena_enter_stream(arena *a, int stream);
 void arena_leave_stream(arena *a, int stream);
 
 /* The operation does not apply. */
 void arena_skip(arena *a);
+
+/* Work on a block, unless it sleeps, or another thread's call may move it. What was not written is
+ * not read. */
+void arena_launch(arena *a, arena_slot *slot, int stream, mend_sim_work_kind kind);
 
 /* The program's own order between two streams. */
 void arena_stream_waits(arena *a, int stream, int other);

@@ -3,6 +3,7 @@
 #include "base/align.h"
 #include "driver/driver.h"
 #include "mend/mend_frameworks.h"
+#include "mend/mend_range.h"
 #include "tests/interleave/arena.h"
 #include "tests/support/place.h"
 
@@ -12,11 +13,11 @@ static void begin_graph_pool(arena *a, const program_op *op)
 {
     arena_graph_pool *graph_pool = &a->graph_pools[op->graph_pool];
     int pool = graph_pool->graph_pool != NULL ? graph_pool->pool : op->pool;
-    if (graph_pool->is_busy || graph_pool->is_begun || a->pools[pool].pool == NULL ||
-        !arena_enter_stream(a, op->stream)) {
+    if (graph_pool->is_busy || graph_pool->is_begun || a->pools[pool].pool == NULL) {
         arena_skip(a);
         return;
     }
+    arena_enter_stream(a, op->stream);
     graph_pool->is_busy = true;
     graph_pool->pool = pool;
     arena_enter_pool(a, pool);
@@ -52,15 +53,15 @@ static void end_graph_pool(arena *a, const program_op *op)
     graph_pool->is_busy = false;
 }
 
-/* For a named stream, all use of the graph pool's memory must precede this point: it waits for all
- * others, and no thread uses any block until the release is over. */
-static bool may_release_behind(const arena *a)
+/* For a named stream, all work on blocks that were freed in the graph pool must precede this point:
+ * it waits for all others, and no block of it is freed until the release is over. */
+static bool is_freed_in(const arena *a, const arena_graph_pool *graph_pool)
 {
-    bool is_quiet = !a->is_closed;
-    for (int i = 0; i < PROGRAM_STREAMS; i++) {
-        is_quiet = is_quiet && a->streams[i].users == 0 && !a->streams[i].is_going;
+    bool is = false;
+    for (int i = 0; i < PROGRAM_SLOTS; i++) {
+        is |= a->slots[i].is_busy && a->slots[i].graph_pool == graph_pool->graph_pool;
     }
-    return is_quiet;
+    return is;
 }
 
 static void release_graph_pool(arena *a, const program_op *op)
@@ -68,24 +69,28 @@ static void release_graph_pool(arena *a, const program_op *op)
     arena_graph_pool *graph_pool = &a->graph_pools[op->graph_pool];
     bool is_behind = op->bytes % 2 != 0;
     if (graph_pool->is_busy || graph_pool->is_begun || graph_pool->graph_pool == NULL ||
-        (is_behind && !may_release_behind(a)) || !arena_enter_stream(a, op->stream)) {
+        graph_pool->users > 0 || (is_behind && is_freed_in(a, graph_pool))) {
         arena_skip(a);
         return;
     }
     graph_pool->is_busy = true;
+    graph_pool->is_going = is_behind;
+    arena_enter_stream(a, op->stream);
     arena_enter_pool(a, graph_pool->pool);
     mend_stream stream = is_behind ? a->streams[op->stream].handle : MEND_NO_STREAM;
     for (int i = 0; is_behind && i < PROGRAM_STREAMS; i++) {
         arena_stream_waits(a, op->stream, i);
     }
-    a->is_closed = a->is_closed || is_behind;
     mend_result result = mend_graph_pool_destroy(graph_pool->graph_pool, stream);
     arena_expect(a, "graph_pool_release", result, false);
+    for (int i = 0; i < PROGRAM_SLOTS && result == MEND_OK; i++) {
+        arena_slot *slot = &a->slots[i];
+        slot->graph_pool = slot->graph_pool == graph_pool->graph_pool ? NULL : slot->graph_pool;
+    }
     graph_pool->graph_pool = result == MEND_OK ? NULL : graph_pool->graph_pool;
-    a->is_closed = a->is_closed && !is_behind;
     arena_leave_pool(a, graph_pool->pool);
     arena_leave_stream(a, op->stream);
-    graph_pool->is_busy = false;
+    graph_pool->is_busy = graph_pool->is_going = false;
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
@@ -249,18 +254,18 @@ static void look_in(arena *a, mend_pool *pool, const program_op *op)
 {
     mend_stats stats = MEND_STATS_INIT;
     arena_expect(a, "get_stats", mend_get_stats(pool, &stats), false);
-    if (stats.live_bytes + stats.free_bytes != stats.reserved_bytes) {
+    if (stats.live_bytes + stats.free_bytes != stats.reserved_bytes + stats.asleep_live_bytes) {
         arena_find(a, "get_stats: live and free are not what is reserved");
     }
     arena_slot *slot = &a->slots[op->slot];
     if (slot->pointer != NULL && !slot->is_busy && slot->pool == op->pool) {
-        slot->is_busy = true;
+        slot->users++;
         mend_block_info info = MEND_BLOCK_INFO_INIT;
         arena_expect(a, "get_block_info", mend_get_block_info(pool, slot->pointer, &info), false);
         if (info.base != slot->pointer || info.requested_bytes != slot->size_bytes) {
             arena_find(a, "get_block_info: another block");
         }
-        slot->is_busy = false;
+        slot->users--;
     }
     arena_expect(a, "reset_peak_stats", mend_reset_peak_stats(pool), false);
 }
@@ -303,10 +308,10 @@ static void pin_in(arena *a, mend_pool *pool, const program_op *op)
 {
     arena_slot *slot = &a->slots[op->slot];
     if (slot->pointer != NULL && !slot->is_busy && slot->pool == op->pool) {
-        slot->is_busy = true;
+        slot->users++;
         uint64_t bytes = slot->size_bytes;
         mend_result result = mend_pin(pool, slot->pointer, bytes);
-        arena_expect(a, "pin", result, false);
+        arena_expect(a, "pin", result, a->has_slept && result == MEND_ERROR_ASLEEP);
         mend_stats stats = MEND_STATS_INIT;
         arena_expect(a, "get_stats", mend_get_stats(pool, &stats), false);
         if (result == MEND_OK && stats.pinned_bytes < bytes) {
@@ -315,10 +320,55 @@ static void pin_in(arena *a, mend_pool *pool, const program_op *op)
         if (result == MEND_OK) {
             arena_expect(a, "unpin", mend_unpin(pool, slot->pointer, bytes), false);
         }
-        slot->is_busy = false;
+        slot->users--;
     }
 }
 IN_A_POOL(pin)
+
+/* Other threads allocate and free meanwhile, and take the memory before it wakes. */
+static void sleep_in(arena *a, mend_pool *pool, const program_op *op)
+{
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    options.skip_pinned = 1;
+    options.keep_free = (int)(op->bytes % 3);
+    a->quiet_calls++;
+    a->has_slept = true;
+    mend_result result = mend_sleep(pool, &options, NULL);
+    arena_expect(a, "sleep", result, result == MEND_ERROR_ASLEEP);
+    result = mend_wake(pool, NULL, 0, NULL);
+    arena_expect(a, "wake", result, result == MEND_ERROR_OUT_OF_MEMORY);
+    a->quiet_calls--;
+}
+IN_A_POOL(sleep)
+
+/* Pages of a range come and go while other threads take, trim and move memory. */
+static void pages_in(arena *a, mend_pool *pool, const program_op *op)
+{
+    mend_range *range = NULL;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    const mend_stream stream = a->streams[op->stream].handle;
+    arena_enter_stream(a, op->stream);
+    mend_result result = mend_range_create(pool, 8 * ARENA_PAGE_BYTES, NULL, &range);
+    arena_expect(a, "range_create", result, false);
+    for (int i = 0; range != NULL && i < 2; i++) {
+        arena_slot page = {.size_bytes = ARENA_PAGE_BYTES << op->bytes % 4, .pool = op->pool};
+        result = mend_range_commit(range, 0, page.size_bytes, stream);
+        arena_expect(a, "commit", result, result == MEND_ERROR_OUT_OF_MEMORY);
+        if (result == MEND_OK && mend_range_get_info(range, &info) == MEND_OK) {
+            page.pointer = info.base;
+            page.tag = ++a->last_tag;
+            arena_launch(a, &page, op->stream, MEND_SIM_WORK_WRITE);
+            arena_launch(a, &page, op->stream, MEND_SIM_WORK_VERIFY);
+            result = mend_range_decommit(range, 0, page.size_bytes, stream);
+            arena_expect(a, "decommit", result, false);
+        }
+    }
+    if (range != NULL) {
+        arena_expect(a, "range_destroy", mend_range_destroy(range, stream), false);
+    }
+    arena_leave_stream(a, op->stream);
+}
+IN_A_POOL(pages)
 
 static void forget_own_in(arena *a, mend_pool *pool, const program_op *op)
 {
@@ -379,18 +429,17 @@ static void restore_blocks(arena *a, mend_pool *pool, mend_graph_pool *graph_poo
 static void restore_in(arena *a, mend_pool *pool, const program_op *op)
 {
     mend_graph_pool *graph_pool = NULL;
-    if (arena_enter_stream(a, op->stream)) {
-        a->restorations++;
-        mend_result result = mend_graph_pool_create(pool, &graph_pool);
-        arena_expect(a, "graph_pool_create", result, false);
-        if (result == MEND_OK) {
-            restore_blocks(a, pool, graph_pool, op);
-            result = mend_graph_pool_destroy(graph_pool, MEND_NO_STREAM);
-            arena_expect(a, "graph_pool_release", result, false);
-        }
-        a->restorations--;
-        arena_leave_stream(a, op->stream);
+    arena_enter_stream(a, op->stream);
+    a->restorations++;
+    mend_result result = mend_graph_pool_create(pool, &graph_pool);
+    arena_expect(a, "graph_pool_create", result, false);
+    if (result == MEND_OK) {
+        restore_blocks(a, pool, graph_pool, op);
+        result = mend_graph_pool_destroy(graph_pool, MEND_NO_STREAM);
+        arena_expect(a, "graph_pool_release", result, false);
     }
+    a->restorations--;
+    arena_leave_stream(a, op->stream);
 }
 IN_A_POOL(restore)
 

@@ -139,11 +139,10 @@ static void print_list(FILE *out, const char *title, int number, const program_l
 
 void program_print(FILE *out, const program *p)
 {
-    fprintf(out, "%d pools, %llu bytes of memory, limit %llu, unfenced %llu%s%s%s%s\n", p->pools,
+    fprintf(out, "%d pools, %llu bytes of memory, limit %llu, unfenced %llu%s%s%s\n", p->pools,
             (unsigned long long)p->memory_bytes, (unsigned long long)p->limit_bytes,
             (unsigned long long)p->unfenced_bytes, p->lacks_events ? ", no context events" : "",
-            p->may_vanish ? ", streams may vanish" : "", p->may_not_wait ? ", no waits" : "",
-            p->is_quiet ? ", quiet" : "");
+            p->may_vanish ? ", streams may vanish" : "", p->may_not_wait ? ", no waits" : "");
     print_list(out, "before", 0, &p->before);
     for (int i = 0; i < p->threads; i++) {
         print_list(out, "thread", i, &p->work[i]);

@@ -53,7 +53,11 @@ enum {
     X(TELL, tell)       /* pool, bytes: its history begins or ends, and is read */                 \
     X(ALLOC_ANYWHERE, arena_alloc) /* as alloc, without a stream */                                \
     X(FREE_BY_THREAD, arena_free)  /* slot: on the stream of the thread, which ends with it */     \
-    X(FORGET_OWN, forget_own)      /* pool: that stream */
+    X(FORGET_OWN, forget_own)      /* pool: that stream */                                         \
+    X(ALLOC_IN, arena_alloc)       /* as alloc, and graph pool: named */                           \
+    X(FREE_IN, arena_free)         /* slot, graph pool: named */                                   \
+    X(SLEEP, sleep)                /* pool, bytes: all blocks sleep, and wake */                   \
+    X(PAGES, pages)                /* pool, stream, bytes: of a range, committed and decommitted */
 
 typedef enum program_kind {
 #define X(kind, act) PROGRAM_##kind,
@@ -86,7 +90,6 @@ typedef struct program {
     bool may_not_wait;       /* allow_stream_waits off */
     bool lacks_events;       /* the driver has none of the whole context */
     uint64_t unfenced_bytes; /* as in mend_placement (layout/state.h). 0: as the pool has it */
-    bool is_quiet;           /* nothing is launched while compactions are made */
     program_list before;     /* run alone, before the threads begin */
     program_list work[SCHEDULE_THREADS];
     program_list in_callback[PROGRAM_CALLBACKS];

@@ -28,7 +28,8 @@ static const mixture scenes[] = {
     {"graph_pools",
      0,
      {BLOCKS, [PROGRAM_GRAPH_POOL_BEGIN] = 5, [PROGRAM_GRAPH_POOL_END] = 5,
-      [PROGRAM_GRAPH_POOL_RELEASE] = 4, [PROGRAM_FORGET] = 1, [PROGRAM_RESTORE] = 3},
+      [PROGRAM_GRAPH_POOL_RELEASE] = 4, [PROGRAM_FORGET] = 1, [PROGRAM_RESTORE] = 3,
+      [PROGRAM_ALLOC_IN] = 4, [PROGRAM_FREE_IN] = 4},
      1,
      true},
     {"callbacks", 0, {BLOCKS, [PROGRAM_ADD_CALLBACK] = 7, [PROGRAM_REMOVE_CALLBACK] = 4}, 1, true},
@@ -67,6 +68,13 @@ static const mixture scenes[] = {
      0,
      {BLOCKS, [PROGRAM_COMPACT] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_PIN] = 3, [PROGRAM_RESTORE] = 2,
       [PROGRAM_GRAPH_POOL_BEGIN] = 1, [PROGRAM_GRAPH_POOL_END] = 1,
+      [PROGRAM_GRAPH_POOL_RELEASE] = 1},
+     1,
+     true},
+    {"sleep_and_ranges",
+     0,
+     {BLOCKS, [PROGRAM_SLEEP] = 3, [PROGRAM_PAGES] = 4, [PROGRAM_TRIM] = 1, [PROGRAM_COMPACT] = 1,
+      [PROGRAM_PIN] = 1, [PROGRAM_GRAPH_POOL_BEGIN] = 1, [PROGRAM_GRAPH_POOL_END] = 1,
       [PROGRAM_GRAPH_POOL_RELEASE] = 1},
      1,
      true},
@@ -142,6 +150,7 @@ static uint64_t draw_number(mend_test_random *random, const program *p, program_
     switch (kind) {
     case PROGRAM_ALLOC:
     case PROGRAM_ALLOC_ANYWHERE:
+    case PROGRAM_ALLOC_IN:
     case PROGRAM_RESTORE:
         return draw_block_bytes(random, p, is_short);
     case PROGRAM_TRIM:
@@ -235,7 +244,6 @@ static void draw_scene(int scene_number, uint64_t seed, program *p, schedule_pla
                    .limit_bytes = s->limit_bytes};
     p->may_vanish = one_in(&random, 5);
     p->may_not_wait = one_in(&random, 5);
-    p->is_quiet = s->weights[PROGRAM_COMPACT] > 0;
     if (s->weights[PROGRAM_ALLOC_ANYWHERE] > 0) {
         p->lacks_events = one_in(&random, 2);
         p->unfenced_bytes = (uint64_t)(1 + below(&random, 4)) * 64 * MEND_KIB;

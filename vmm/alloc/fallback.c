@@ -27,7 +27,7 @@ typedef struct mark {
 
 /* One request on its way through the chain. */
 typedef struct chain {
-    mend_seek seek; /* may_wait: this search may wait for the GPU, and compact */
+    mend_seek seek; /* may_wait: this search may wait for the GPU */
     mend_request *request;
     mend_span *span;
     mend_thread_error *answer; /* why the last complete search found nothing */

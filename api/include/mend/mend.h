@@ -82,8 +82,8 @@ typedef struct mend_pool_config {
     int shareable;  /* whether other processes can import the memory (mend_share.h):
                      * MEND_SHAREABLE_ON, MEND_SHAREABLE_FABRIC or MEND_SHAREABLE_AUTO. 0: default,
                      * off. -1: off, whatever MEND_CONF says */
-    uint64_t soft_limit_bytes;     /* above this the pool grows only after waits, compaction and the
-                                    * pressure callbacks. No request fails because of it */
+    uint64_t soft_limit_bytes;     /* above this the pool grows only after waits and the pressure
+                                    * callbacks. No request fails because of it */
     uint64_t min_free_bytes;       /* memory of the device that the pool leaves free. It asks the
                                     * driver before each creation. MEND_TRIM_BY_POLICY releases
                                     * memory while less is free */
@@ -530,7 +530,7 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
  *
  *     mend_stats stats = MEND_STATS_INIT;
  *     mend_get_stats(pool, &stats);
- *     uint64_t free_bytes = stats.reserved_bytes - stats.live_bytes;
+ *     uint64_t free_bytes = stats.free_bytes;
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */

@@ -1,6 +1,6 @@
 /*
- * One thread sits inside a slow driver call, with the grow lock. Others go on. Their actions are
- * written out for single cases here, and by a table in pool_grow_table.c.
+ * One thread sits inside a slow driver call, with the grow lock. Others go on: single cases. All
+ * others are orders of threads in tests/interleave.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -206,30 +206,4 @@ MEND_TEST(pool_grow, a_block_that_two_threads_free_is_freed_once)
             return;
         }
     }
-}
-
-static void *unregister_second(void *argument)
-{
-    twice *t = argument;
-    t->results[1] = mend_unregister_stream(t->w.pool, t->stream);
-    return NULL;
-}
-
-MEND_TEST(pool_grow, a_stream_may_be_unregistered_while_a_call_records_its_event)
-{
-    pthread_t thread;
-    twice t = {.frees = true};
-    ASSERT_TRUE(open_twice(&t, USUAL));
-    ASSERT_TRUE(mend_held_begin(&t.held, t.w.sim, 1, act_first, &t));
-    ASSERT_TRUE(pthread_create(&thread, NULL, unregister_second, &t) == 0);
-    for (uint32_t waiters = 0; waiters == 0; sched_yield()) {
-        mend_heap_lock(&t.w.pool->heap);
-        waiters = t.w.pool->heap.streams.call_waiters;
-        mend_heap_unlock(&t.w.pool->heap);
-    }
-    mend_held_end(&t.held);
-    pthread_join(thread, NULL);
-    EXPECT_OK(t.results[0]);
-    EXPECT_OK(t.results[1]);
-    kit_close(&t.w);
 }
