@@ -1,5 +1,5 @@
-/* The members of the process are never gone under a visit. A child of fork starts from nothing,
- * whatever other threads of the parent were doing. */
+/* The members of the process are never gone under a visit. A child of fork has no error, lock or
+ * driver of its parent. Other state of a child: tests/process/fork_scenes.c. */
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -11,25 +11,6 @@
 #include "driver/driver.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
-
-static bool generation_is_another(void *argument)
-{
-    uint64_t former = *(uint64_t *)argument;
-    uint64_t own = mend_process_generation();
-    bool is_another = own > former && own == mend_process_generation();
-    return is_another && (former > 1 || mend_test_holds_in_a_child(generation_is_another, &own));
-}
-
-MEND_TEST(base_fork, a_child_is_of_another_generation_than_its_ancestors)
-{
-    ASSERT_RESULT(MEND_OK, mend_process_prepare());
-    ASSERT_RESULT(MEND_OK, mend_process_prepare());
-    uint64_t own = mend_process_generation();
-    EXPECT_TRUE(own != 0);
-    EXPECT_TRUE(mend_test_holds_in_a_child(generation_is_another, &own));
-    EXPECT_TRUE(mend_test_holds_in_a_child(generation_is_another, &own));
-    EXPECT_U64_EQ(own, mend_process_generation());
-}
 
 static const char domain; /* only its address counts */
 
@@ -83,35 +64,6 @@ MEND_TEST(base_process, a_member_cannot_leave_while_it_is_visited)
     EXPECT_TRUE(ended_at < self.left_at);
 }
 
-static bool members_are_own(void *unused)
-{
-    (void)unused;
-    uint64_t cursor = 0;
-    bool began_empty = step(&cursor) == NULL;
-    mend_process_member own = {.domain = &domain};
-    mend_process_join(&mend_process_pools, &own);
-    bool finds_own = step(&cursor) == &own && step(&cursor) == NULL;
-    mend_process_leave(&mend_process_pools, &own);
-    cursor = 0;
-    return began_empty && finds_own && step(&cursor) == NULL;
-}
-
-static void count_line(void *context, mend_log_level level, const char *line)
-{
-    (void)level;
-    (void)line;
-    ++*(int *)context;
-}
-
-static bool says_nothing(void *unused)
-{
-    (void)unused;
-    const mend_process_log *log = &mend_process_own_log;
-    mend_error error = MEND_ERROR_INIT;
-    return log->sink == NULL && log->context == NULL && mend_get_last_error(&error) == MEND_OK &&
-           error.result == MEND_OK && error.message[0] == 0;
-}
-
 typedef struct loading {
     sem_t has_begun;
     sem_t may_end;
@@ -147,7 +99,9 @@ static bool loads_the_driver(void *unused)
 {
     (void)unused;
     const mend_driver *driver = NULL;
-    return mend_process_cuda_driver(load_at_once, &driver) == MEND_OK && driver == &some_driver;
+    const bool has_no_error = mend_process_error()->result == MEND_OK; /* its parent has */
+    return has_no_error && mend_process_cuda_driver(load_at_once, &driver) == MEND_OK &&
+           driver == &some_driver;
 }
 
 MEND_TEST(base_fork, a_child_loads_the_driver_though_another_thread_was_loading_it)
@@ -158,6 +112,7 @@ MEND_TEST(base_fork, a_child_loads_the_driver_though_another_thread_was_loading_
     pthread_t thread;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, ask_for_the_driver, NULL));
     sem_wait(&slow.has_begun);
+    mend_fail(MEND_ERROR_OUT_OF_MEMORY, "full");
     EXPECT_TRUE(mend_test_holds_in_a_child(loads_the_driver, NULL));
     sem_post(&slow.may_end);
     pthread_join(thread, NULL);
@@ -165,54 +120,39 @@ MEND_TEST(base_fork, a_child_loads_the_driver_though_another_thread_was_loading_
     sem_destroy(&slow.may_end);
 }
 
-/* Forks while other threads hold any locks of the process, and its members, its sink and its last
- * error are there. */
+/* The locks of the process. A fork waits for the one that is not here, of shares. */
+static mend_mutex *const locks[] = {
+    &mend_process_own_log.mutex,    &mend_process_pools.mutex,      &mend_process_watches.mutex,
+    &mend_process_own_signal.mutex, &mend_process_own_scopes.mutex, &mend_process_own_devices.mutex,
+    &mend_process_nvtx.mutex,       &mend_process_own_names.mutex,  &mend_process_own_stacks.mutex,
+};
+enum { LOCKS = sizeof(locks) / sizeof(locks[0]) };
 
-enum { FORKS = 40, BUSY = 2 };
-
-static void *keep_busy(void *argument)
+static bool takes_each_lock(void *unused)
 {
-    const atomic_bool *goes_on = argument;
-    int lines = 0;
-    while (atomic_load(goes_on)) {
-        mend_process_member own = {.domain = &domain};
-        mend_process_join(&mend_process_pools, &own);
-        uint64_t cursor = 0;
-        while (step(&cursor) != NULL) {
-        }
-        mend_process_leave(&mend_process_pools, &own);
-        mend_log_set_sink(count_line, &lines);
+    (void)unused;
+    int taken = 0;
+    while (taken < LOCKS && mend_mutex_try_lock(locks[taken])) {
+        taken++;
     }
-    return NULL;
+    return taken == LOCKS;
 }
 
-static bool everything_works(void *unused)
+static bool begins_anew(void *unused)
 {
-    return says_nothing(unused) && members_are_own(unused) && loads_the_driver(unused);
+    return takes_each_lock(unused) && mend_list_is_empty(&mend_process_pools.list);
 }
 
-MEND_TEST(base_fork, a_child_starts_anew_wherever_other_threads_were)
+MEND_TEST(base_fork, a_child_finds_no_lock_taken_and_no_member)
 {
-    ASSERT_RESULT(MEND_OK, mend_process_prepare());
     mend_process_member member = {.domain = &domain};
+    ASSERT_RESULT(MEND_OK, mend_process_prepare());
     mend_process_join(&mend_process_pools, &member);
-    mend_fail(MEND_ERROR_OUT_OF_MEMORY, "full");
-    atomic_bool goes_on = true;
-    pthread_t threads[BUSY];
-    size_t started = 0;
-    while (started < BUSY && pthread_create(&threads[started], NULL, keep_busy, &goes_on) == 0) {
-        started++;
+    EXPECT_TRUE(takes_each_lock(NULL));
+    EXPECT_TRUE(mend_test_holds_in_a_child(begins_anew, NULL));
+    for (int i = 0; i < LOCKS; i++) {
+        mend_mutex_unlock(locks[i]);
     }
-    EXPECT_U64_EQ(BUSY, started);
-    for (int i = 0; i < FORKS && !mend_test_has_failed(); i++) {
-        EXPECT_TRUE(mend_test_holds_in_a_child(everything_works, NULL));
-    }
-    atomic_store(&goes_on, false);
-    for (size_t i = 0; i < started; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    EXPECT_FALSE(says_nothing(NULL));
-    mend_log_set_sink(NULL, NULL);
     mend_process_leave(&mend_process_pools, &member);
 }
 

@@ -1,8 +1,7 @@
-/* Locks with a rank: mutual exclusion, and the assertion that catches a wrong order. */
+/* Locks with a rank: tries, and the assertion that catches a wrong order. */
 #include "base/thread.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,35 +10,6 @@
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/threads.h"
-
-enum { THREADS = 4, ROUNDS = 500 };
-
-typedef struct counter {
-    mend_mutex mutex;
-    uint64_t value; /* guarded by mutex */
-} counter;
-
-static void *count_up(void *argument)
-{
-    counter *shared = argument;
-    for (int i = 0; i < ROUNDS; i++) {
-        mend_mutex_lock(&shared->mutex);
-        uint64_t seen = shared->value;
-        sched_yield(); /* the others' turn to break in */
-        shared->value = seen + 1;
-        mend_mutex_unlock(&shared->mutex);
-    }
-    return NULL;
-}
-
-MEND_TEST(base_mutex, lets_one_thread_in_at_a_time)
-{
-    counter shared = {.value = 0};
-    mend_mutex_init(&shared.mutex, MEND_RANK_POOL);
-    mend_test_run_threads_of(count_up, &shared, 0, THREADS);
-    EXPECT_U64_EQ(THREADS * ROUNDS, shared.value);
-    mend_mutex_destroy(&shared.mutex);
-}
 
 typedef struct attempt {
     mend_mutex *mutex;
@@ -74,53 +44,6 @@ MEND_TEST(base_mutex, a_try_takes_the_lock_or_leaves_it)
     EXPECT_U64_EQ(0, *mend_process_held_ranks());
     EXPECT_TRUE(another_thread_can_take(&mutex));
     mend_mutex_destroy(&mutex);
-}
-
-/* A number that two threads raise in turn, each waiting for the other's change. */
-typedef struct turns {
-    mend_mutex mutex;
-    pthread_cond_t changed;
-    int value; /* guarded by mutex */
-} turns;
-
-static void raise_when(turns *shared, int parity)
-{
-    mend_mutex_lock(&shared->mutex);
-    while (shared->value < ROUNDS) {
-        while (shared->value % 2 != parity) {
-            mend_condition_wait(&shared->changed, &shared->mutex);
-        }
-        shared->value++;
-        mend_condition_wake_all(&shared->changed);
-    }
-    mend_mutex_unlock(&shared->mutex);
-}
-
-static void *raise_odd(void *shared)
-{
-    raise_when(shared, 1);
-    return NULL;
-}
-
-MEND_TEST(base_mutex, a_wait_lets_the_other_thread_in_until_it_wakes)
-{
-    mend_mutex outer; /* stays held in a wait */
-    mend_mutex_init(&outer, MEND_RANK_GROW);
-    turns shared = {.value = 0};
-    mend_mutex_init(&shared.mutex, MEND_RANK_POOL);
-    pthread_cond_init(&shared.changed, NULL);
-    pthread_t thread;
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, raise_odd, &shared));
-    mend_mutex_lock(&outer);
-    raise_when(&shared, 0);
-    EXPECT_FALSE(another_thread_can_take(&outer));
-    mend_mutex_unlock(&outer);
-    pthread_join(thread, NULL);
-    EXPECT_INT_EQ(ROUNDS + 1, shared.value);
-    EXPECT_U64_EQ(0, *mend_process_held_ranks());
-    pthread_cond_destroy(&shared.changed);
-    mend_mutex_destroy(&shared.mutex);
-    mend_mutex_destroy(&outer);
 }
 
 #ifndef NDEBUG

@@ -120,30 +120,6 @@ MEND_TEST(base_tree, answers_as_a_sorted_array_does)
     }
 }
 
-/* Fills in order and empties in order: which turns a tree without balance into a list. */
-static void fill_and_empty(bool fill_upward, bool empty_upward)
-{
-    static world w;
-    world_init(&w);
-    for (size_t i = 0; i < ITEMS; i++) {
-        toggle(&w, &w.items[fill_upward ? i : ITEMS - 1 - i]);
-        ASSERT_TRUE(mend_tree_is_valid(&w.tree));
-    }
-    expect_same_walk(&w);
-    for (size_t i = 0; i < ITEMS; i++) {
-        toggle(&w, &w.items[empty_upward ? i : ITEMS - 1 - i]);
-        ASSERT_TRUE(mend_tree_is_valid(&w.tree));
-    }
-    EXPECT_PTR_EQ(NULL, mend_tree_first(&w.tree));
-}
-
-MEND_TEST(base_tree, stays_balanced_when_keys_come_and_go_in_order)
-{
-    for (int i = 0; i < 4; i++) {
-        fill_and_empty(i / 2 == 0, i % 2 == 0);
-    }
-}
-
 MEND_TEST(base_tree, sees_what_is_broken)
 {
     static world w;
