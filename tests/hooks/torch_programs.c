@@ -6,6 +6,7 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "tests/hooks/rig.h"
 #include "tests/support/test.h"
@@ -237,15 +238,24 @@ MEND_TEST(torch_programs, find_nothing_wrong_in_threads)
     expect_clean(HOOKS_STREAMS, SEEDS_IN_THREADS, NULL);
 }
 
-static hooks_below below; /* outlives every call */
+static atomic_int retired;
 
+static void retire(void *below)
+{
+    atomic_fetch_add(&retired, 1);
+    free(below);
+}
+
+/* Each allocator wraps Mend's own. Its memory goes when it retires, so that a call that comes later
+ * is a use after free for the sanitizers. */
 static void *replace_allocators(void *argument)
 {
     hooks_rig *rig = argument;
-    mend_allocator allocator = hooks_below_allocator(rig, &below);
-    allocator.block_info = NULL;
     for (int i = 0; i < REPLACEMENTS; i++) {
-        HOOKS_OK(mend_set_allocator(MEND_ALL_DEVICES, &allocator));
+        mend_allocator allocator = hooks_below_allocator(rig, malloc(sizeof(hooks_below)));
+        allocator.block_info = NULL;
+        allocator.retired = retire;
+        HOOKS_OK(mend_set_allocator(i % 2 == 0 ? MEND_ALL_DEVICES : 0, &allocator));
         HOOKS_OK(mend_set_allocator(0, NULL));
     }
     return NULL;
@@ -253,7 +263,9 @@ static void *replace_allocators(void *argument)
 
 MEND_TEST(torch_programs, find_nothing_wrong_while_allocators_are_replaced)
 {
+    atomic_store(&retired, 0);
     expect_clean(3, SEEDS, replace_allocators);
+    EXPECT_INT_EQ(REPLACEMENTS * SEEDS, atomic_load(&retired));
 }
 
 /* Each in many programs: so that they would see such a mistake of Mend's. */

@@ -22,10 +22,10 @@ static mend_reach reach_of(stream_rig *r, uint32_t stream)
     return reach;
 }
 
-#define STREAM_TEST(suite, name, ...)                                                              \
-    KIT_CASE(suite, name, stream_rig, r, stream_rig_open_unmet(r, __VA_ARGS__), stream_rig_close(r))
+#define STREAM_TEST(suite, name)                                                                   \
+    KIT_CASE(suite, name, stream_rig, r, stream_rig_open_unmet(r), stream_rig_close(r))
 
-STREAM_TEST(physical_stream, one_met_in_a_capture_is_learned_after_it, false)
+STREAM_TEST(physical_stream, one_met_in_a_capture_is_learned_after_it)
 {
     begin(r);
     uint32_t stream = stream_rig_find(r, r->handles[0], 0);
@@ -81,7 +81,7 @@ static void expect_unknown(stream_rig *r, mend_stream handle)
 }
 
 /* A program may make contexts of its own beside a device's primary one. */
-STREAM_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused, false)
+STREAM_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused)
 {
     mend_context context = NULL;
     mend_stream foreign = create_foreign(r, &context);

@@ -100,9 +100,6 @@ KIT_TEST_IN(pool_capture_memory, a_declared_use_outlives_its_capture,
     kit_expect_waits(w, 1, 0);
 }
 
-/* No request looks meanwhile. */
-KIT_SETTING(with_soft_limit, w->pool_config.soft_limit_bytes = MEND_MIB);
-
 /* Memory that the stream freed a moment ago, outside of the capture, does not silently become a
  * part of it: the cache would serve such a request. */
 KIT_EACH(pool_capture_memory, the_front_cache_serves_no_capture, uint64_t, is_captured, 2,

@@ -44,11 +44,9 @@ bool stream_rig_open(stream_rig *r)
     return true;
 }
 
-bool stream_rig_open_unmet(stream_rig *r, bool verify)
+bool stream_rig_open_unmet(stream_rig *r)
 {
-    bool is_open = open_on(r, 2);
-    r->streams.verify = verify;
-    return is_open;
+    return open_on(r, 2);
 }
 
 void stream_rig_close(stream_rig *r)

@@ -23,9 +23,8 @@ typedef struct stream_rig {
 
 bool stream_rig_open(stream_rig *r);
 
-/* The same on the first of two devices, and the books have not met the streams yet. `verify`:
- * handles may come back for other streams. */
-bool stream_rig_open_unmet(stream_rig *r, bool verify);
+/* The same on the first of two devices, and the books have not met the streams yet. */
+bool stream_rig_open_unmet(stream_rig *r);
 
 /* Nothing broke a rule of the driver. */
 void stream_rig_close(stream_rig *r);
