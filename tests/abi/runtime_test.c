@@ -28,14 +28,12 @@ SIMULATE_PROPERTIES_OF_12(X)
 
 /* The tests' list of attributes. */
 #if CUDA_VERSION >= 13000
-#define IS_MEMBER(name, number, member, in_13, bytes)                                              \
+#define X(name, number, member, in_12, in_13, bytes)                                               \
     _Static_assert(cudaDevAttr##name == number, "the number of " #name);                           \
     _Static_assert(offsetof(struct cudaDeviceProp, member) == in_13, "the place of " #member);     \
     _Static_assert(sizeof(((struct cudaDeviceProp *)0)->member) == bytes, "the size of " #member);
-#define X(name, number, member, in_12, in_13, bytes) IS_MEMBER(name, number, member, in_13, bytes)
 PROPERTIES_OF_ATTRIBUTES(X)
 #undef X
-PROPERTIES_OF_ATTRIBUTES_IN_13(IS_MEMBER)
 #endif
 
 #define X(member, in_12, in_13)                                                                    \
