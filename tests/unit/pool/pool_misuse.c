@@ -70,7 +70,7 @@ static bool open_scene_with(scene *s, const char *observe)
 
 static bool open_scene(scene *s)
 {
-    return open_scene_with(s, NULL);
+    return open_scene_with(s, ""); /* none */
 }
 
 static void close_scene(scene *s)
@@ -228,6 +228,7 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, allow_context_fences, -2)                                                           \
     X(INVALID, allow_context_fences, 2)                                                            \
     X(INVALID, observe, "page")                                                                    \
+    X(INVALID, observe, "top,guards")                                                              \
     X(INVALID, limit_percent, -1)                                                                  \
     X(INVALID, limit_percent, 101)                                                                 \
     X(INVALID, capture_checks, -2)                                                                 \
