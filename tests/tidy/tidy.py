@@ -309,6 +309,7 @@ SAMPLES = [
      "fopen(a, b);\nmend_list_remove(a);\nstrcpy(a, b);\n", [3, 4, 6]),
     (check_calls, "vmm/sim/content.c", "memfd_create(a, 0);\nsocket(a, b, c);\n", [2]),
     (check_calls, "api/cli/main.c", "    exit(1);\n", []),
+    (check_files, "vmm/share/a.c", "a = mend_file_keep(open(b, 0));\nc = eventfd(0, 0);\n", [2]),
     (check_static_state, "vmm/alloc/a.c",
      "static int count;\nstatic const int a = 1;\nstatic int f(void);\nint g(void)\n{\n"
      "    static unsigned calls = 0;\n    int local;\n}\n", [1, 6]),
@@ -330,7 +331,7 @@ SAMPLES = [
 MEMBER = re.compile(r'"(?!mend/)[^"\n/]*\b(mend_\w+)\.(?!(?:h|hpp|c|so)\b)(\w+)')
 
 RULES = [check_includes, check_file_length, check_line_length, check_function_length, check_calls,
-         check_static_state, check_unfinished, check_name, check_opening_comment]
+         check_files, check_static_state, check_unfinished, check_name, check_opening_comment]
 
 
 def unknown_members(texts):
