@@ -407,9 +407,6 @@ bool trial_wake(trial *t, const operation *op)
 {
     const uint64_t tag = 1 + op->size % TAGS;
     int pool = op->slot % t->pool_count;
-    if (!trial_sleeps(t, pool)) {
-        return false;
-    }
     mend_result result =
         wake(t, pool, op->amount % 2 == 0 ? NULL : &tag, op->thread % t->turns.count);
     return result == MEND_OK;

@@ -93,8 +93,8 @@ void trial_count_alloc(trial *t, const trial_block *block)
 static mend_result call_for(trial *t, const operation *op, trial_call *call)
 {
     int stream = op->stream % t->stream_count;
-    bool is_for_any = call->pool == 0 && call->graph_pool == NULL && op->thread == 3 &&
-                      (t->config.hooks || op->kind == OP_ROOM) && trial_may_name_no_stream(t);
+    bool is_for_any = call->graph_pool == NULL && op->thread == 3 &&
+                      (t->config.hooks || op->kind == OP_ROOM || op->slot % 4 == 1);
     call->at = stream;
     call->stream = is_for_any ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
     return trial_call_pool(t, trial_thread_of(t, stream, op->thread), call);
@@ -283,10 +283,17 @@ bool trial_alloc_in(trial *t, const operation *op)
     if (t->blocks[op->slot % TRIAL_BLOCKS].live || graph_pool->graph_pool == NULL) {
         return false;
     }
+    const trial_block *former = &t->blocks[op->slot % TRIAL_BLOCKS];
     trial_call call = {.kind = CALL_ALLOC,
                        .graph_pool = graph_pool->graph_pool,
                        .size_bytes = size_of(t, op->size),
-                       .alignment_bytes = UINT64_C(1) << (op->alignment % 16)};
+                       .alignment_bytes = UINT64_C(1) << (op->alignment % 22),
+                       .in_one_chunk = op->amount % 16 == 14};
+    if (op->amount % 4 == 1 && former->address != 0) {
+        call.wanted = pointer_of(former);
+        call.alignment_bytes = 512;
+        call.in_one_chunk = false;
+    }
     if (take_block(t, op, &call) == MEND_OK && (op->amount & 1)) {
         trial_use(t, op, true);
     }
@@ -478,8 +485,7 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
     *stream = stream_to_free_on(t, block);
     if (how == 5) {
         *stream = MEND_NO_STREAM;
-    } else if (how == 4 && !block->used && block->graph_pool == NOBODY &&
-               (block->range == 0 || !t->streams[elsewhere].captured)) {
+    } else if (how == 4 && !block->used && (block->range == 0 || !t->streams[elsewhere].captured)) {
         *stream = trial_handle(t, elsewhere, false); /* there is no use to come after */
         *thread = trial_thread_of(t, elsewhere, op->thread);
     } else if (!is_busy && how == 6 && t->captures == 0) {

@@ -127,13 +127,21 @@ static bool names_a_spoilt_capture(const trial *t, const trial_call *call)
     return t->config.vanish && is_named;
 }
 
+/* A block that the driver gave is for no graph. The driver refuses its free on the legacy stream
+ * while a blocking one is captured. */
+static bool is_passed_in_capture(const trial *t, const trial_call *call)
+{
+    return t->config.plain != 0 && t->captures > 0 &&
+           (call->kind == CALL_ALLOC || call->kind == CALL_FREE || call->kind == CALL_RECORD);
+}
+
 /* Answers that only something planted explains. */
 static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 {
     const bool exports = call->kind == CALL_EXPORT || call->kind == CALL_EXPORT_BY_FABRIC;
     switch (call->result) {
     case MEND_ERROR_DRIVER:
-        return t->faults_stand || t->may_be_lost || t->has_spoilt;
+        return t->faults_stand || t->may_be_lost || t->has_spoilt || is_passed_in_capture(t, call);
     case MEND_ERROR_DEVICE_LOST:
         return t->may_be_lost || t->stopped;
     case MEND_ERROR_OUT_OF_HOST_MEMORY:
@@ -143,8 +151,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_FOREIGN_POINTER:
         return call->kind == CALL_PIN;
     case MEND_ERROR_NOT_SUPPORTED:
-        return call->kind == CALL_FIND_KEPT || trial_may_lack_fabric(t, call) ||
-               (exports && t->had_prepare_checkpoint) ||
+        return call->kind == CALL_FIND_KEPT || is_passed_in_capture(t, call) ||
+               trial_may_lack_fabric(t, call) || (exports && t->had_prepare_checkpoint) ||
                (t->config.plain != 0 && call->kind == CALL_EXPORT_BY_FABRIC);
     case MEND_ERROR_INVALID_ARGUMENT:
         return call->kind == CALL_READ_KEPT || call->kind == CALL_FIND_KEPT ||
@@ -167,8 +175,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return (call->kind == CALL_COMPACT ||
                 (call->kind == CALL_WAKE &&
                  t->pools[call->pool].pool->heap.retire.copies.epoch != 0) ||
-                call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
-                call->kind == CALL_PREPARE_CHECKPOINT ||
+                call->kind == CALL_CLOSE || call->kind == CALL_SLEEP || call->kind == CALL_FORGET ||
+                is_passed_in_capture(t, call) || call->kind == CALL_PREPARE_CHECKPOINT ||
                 (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:
@@ -225,7 +233,7 @@ static void note_named(trial *t, const trial_call *call, int thread)
         }
         if (is_meant && call->result == MEND_OK) {
             /* Graph pools are the first pool's: another one's use of the stream watches nothing. */
-            bool is_used = call->pool == 0 &&
+            bool is_used = call->pool == 0 && !t->disturbed &&
                            (call->kind == CALL_ALLOC || call->kind == CALL_FREE ||
                             call->kind == CALL_RECORD || call->kind == CALL_GRAPH_POOL_BEGIN);
             stream->unnamed &= ~trial_bit(call->pool);
@@ -334,9 +342,9 @@ static void check_remains(trial *t, const trial_call *call)
     mend_heap *heap = &t->pools[call->pool].pool->heap;
     trial_claim(t, TRIAL_RESULT, call->remains == NULL, "call %d of the pool, which answers %s: %s",
                 (int)call->kind, mend_result_name(call->result), call->remains);
-    trial_claim(t, TRIAL_RESULT, t->calling_kind != CALL_NONE || heap->blocks.promised_count == 0,
+    trial_claim(t, TRIAL_RESULT, t->calling != NULL || heap->blocks.promised_count == 0,
                 "call %d of the pool keeps room for a pointer", (int)call->kind);
-    if (t->calling_kind == CALL_NONE) {
+    if (t->calling == NULL) {
         trial_check_locks(t, call->pool);
     }
 }
@@ -436,33 +444,27 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     if (trial_needs_chunks(call)) {
         call->expected = MEND_ERROR_NOT_SUPPORTED;
     }
-    trial_call_kind outer_kind = t->calling_kind;
     int outer_thread = t->calling_thread;
-    int outer_stream = t->calling_stream;
-    int outer_pool = t->calling_pool;
-    t->calling_kind = call->kind;
-    t->calling_stream = call->at;
-    t->calling_pool = call->pool;
+    const trial_call *outer = t->calling;
+    t->calling = call;
     t->calling_thread = thread == HERE ? outer_thread : thread;
     t->has_called = true;
     t->refused = false;
-    if (outer_kind == CALL_NONE) {
+    if (outer == NULL) {
         t->was_given = false;
         t->was_called = false;
         trial_witness_call(t);
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
-    bool is_checked = is_request && outer_kind == CALL_NONE && !trial_is_faulty(t);
+    bool is_checked = is_request && outer == NULL && !trial_is_faulty(t);
     call->room_bytes = is_checked ? room_for(t, call) : 0;
     call->makes_none = is_checked && !trial_can_make_chunks(t, call->pool);
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
     turns_run(&t->turns, thread == HERE ? 0 : thread, trial_perform, call);
     note_named(t, call, t->calling_thread);
-    t->calling_kind = outer_kind;
+    t->calling = outer;
     t->calling_thread = outer_thread;
-    t->calling_stream = outer_stream;
-    t->calling_pool = outer_pool;
     t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
     call->faulty = call->faulty || t->disturbed || t->refused;
     t->may_unmap |= trial_may_remap(call) && call->faulty;

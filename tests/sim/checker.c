@@ -51,8 +51,7 @@ mend_sim_ledger trial_ledger(trial *t)
 
 bool trial_is_faulty(const trial *t)
 {
-    return t->faults_stand || t->malloc_fails || t->may_be_lost || t->stopped || t->disturbed ||
-           t->ambush.set;
+    return t->faults_stand || t->malloc_fails || t->may_be_lost || t->stopped || t->disturbed;
 }
 
 #define EQUAL(verdict, what, left, right)                                                          \

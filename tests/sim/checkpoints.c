@@ -16,7 +16,9 @@ mend_result trial_call_in_graph_pool(trial_call *call, mend_pool *pool)
     }
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     options.graph_pool = call->graph_pool;
-    options.alignment_bytes = call->alignment_bytes;
+    options.alignment_bytes = call->wanted != NULL ? 0 : call->alignment_bytes;
+    options.address = call->wanted;
+    options.in_one_chunk = call->in_one_chunk;
     options.tag = call->size_bytes;
     return mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
 }
@@ -94,7 +96,7 @@ static int stream_of(const trial *t, mend_stream handle)
 static bool can_restore(trial *t, int number)
 {
     const trial_checkpoint *checkpoint = &t->checkpoints[number];
-    bool can = checkpoint->is_taken && t->captures == 0 && !t->may_be_lost && !t->config.hooks;
+    bool can = checkpoint->is_taken && !t->may_be_lost && !t->config.hooks;
     size_t slots = live_in(t, number);
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         slots += !t->blocks[i].live;

@@ -104,15 +104,6 @@ static void enter_pages(trial *t, const trial_call *call)
     }
 }
 
-bool trial_may_name_no_stream(const trial *t)
-{
-    bool may = t->captures == 0;
-    for (int i = 0; i < TRIAL_GRAPH_POOLS; i++) {
-        may = may && (t->graph_pools[i].graph_pool == NULL || !t->graph_pools[i].begun);
-    }
-    return may;
-}
-
 uint64_t trial_needed(trial *t, const trial_call *call)
 {
     return mend_max_u64(all_missing(t, call, false), call->needed_bytes);
@@ -199,9 +190,7 @@ bool trial_commit(trial *t, const operation *op)
     if (all_missing(t, &call, true) > free_slots) {
         return false;
     }
-    call.stream = op->amount % 16 == 15 && trial_may_name_no_stream(t)
-                      ? MEND_NO_STREAM
-                      : trial_handle(t, stream, op->amount & 2);
+    call.stream = op->amount % 16 == 15 ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
     const mend_result result = trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call);
     if (result == MEND_OK) {
         enter_pages(t, &call);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "pool/pool.h"
 #include "tests/sim/quotas.h"
 #include "tests/sim/ranges.h"
 #include "tests/support/child.h"
@@ -50,7 +51,7 @@ const char *trial_ambush_name(int action)
 {
     static const char *const names[AMBUSH_ACTIONS] = {
         "another process takes memory", "another process gives memory back", "the call takes long",
-        "another thread frees a block"};
+        "another thread frees a block", "another thread unregisters a stream"};
     return names[action];
 }
 
@@ -80,22 +81,81 @@ static int other_thread(const trial *t)
     return NOBODY;
 }
 
-/* In calls that make room the pool's state is free for others. Blocks that the present operation is
- * about are not touched by it. */
+/* Whether the call under way leaves the pool's state to others, or also its turn to make room. */
+static bool lets_in(const trial *t, int pool, bool in_turn)
+{
+    mend_heap *heap = &t->pools[pool].pool->heap;
+    pthread_mutex_t *mutex = in_turn ? &heap->grow.mutex : &heap->state.mutex;
+    const bool is_free = pthread_mutex_trylock(mutex) == 0;
+    if (is_free) {
+        pthread_mutex_unlock(mutex);
+    }
+    return is_free && (!in_turn || lets_in(t, pool, false));
+}
+
+/* What others do to a pool waits for a moment that lets them in. */
 static bool can_spring(trial *t, const char *call)
 {
-    bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
-                      t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_COMPACT ||
-                      t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE ||
-                      t->calling_kind == CALL_COMMIT || t->calling_kind == CALL_RANGE_CREATE ||
-                      t->calling_kind == CALL_RANGE_DESTROY;
-    const bool is_meant = t->ambush.set && makes_room &&
+    const bool is_meant = t->ambush.set && t->calling != NULL &&
                           (t->ambush.call == NULL || __builtin_strcmp(call, t->ambush.call) == 0);
     if (is_meant && t->ambush.skips > 0) {
         t->ambush.skips--;
         return false;
     }
-    return is_meant;
+    return is_meant && (t->ambush.action < AMBUSH_FREES ||
+                        lets_in(t, t->calling->pool, t->ambush.action == AMBUSH_FORGETS));
+}
+
+/* Whether the call under way is about the block, so that nobody may free it. The same goes for
+ * blocks of a graph pool that it restores or ends. */
+static bool is_called_for(const trial *t, const trial_block *block)
+{
+    const trial_call *call = t->calling;
+    const bool is_for_graphs =
+        call->kind == CALL_GRAPH_POOL_RESTORE || call->kind == CALL_GRAPH_POOL_RELEASE;
+    return (uint64_t)(uintptr_t)call->pointer - block->address < block->size_bytes ||
+           (block->range != 0 && call->kind != CALL_COMMIT &&
+            t->ranges[block->range - 1].range == call->range) ||
+           (block->graph_pool != NOBODY && is_for_graphs) ||
+           (block->is_exported && trial_is_import(call));
+}
+
+/* The first one from a slot on. A free that checks, or that the driver does, waits for a thread
+ * that makes room. */
+static void free_amid(trial *t, int slot, int thread)
+{
+    for (int i = 0; i < TRIAL_BLOCKS && thread != NOBODY && t->config.check == 0; i++) {
+        trial_block *block = &t->blocks[(slot + i) % TRIAL_BLOCKS];
+        if (block->live && !is_called_for(t, block) && block->zone != MEND_ZONE_PASSED &&
+            lets_in(t, block->pool, false)) {
+            trial_free_here(t, thread, false, block);
+            return;
+        }
+    }
+}
+
+/* A call of the driver under way is about the stream, and its end waits for that. */
+static bool is_in_use(const trial *t, int pool, int stream)
+{
+    const mend_streams *streams = &t->pools[pool].pool->heap.streams;
+    bool is = false;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        is |= streams->items[i].handle == t->streams[stream].handle && streams->items[i].calls > 0;
+    }
+    return is;
+}
+
+/* Not one that the call under way declares. */
+static void forget_amid(trial *t, int stream, int thread)
+{
+    bool can = thread != NOBODY && t->streams[stream].thread == ANY_THREAD &&
+               t->calling->kind != CALL_RECORD && t->calling->kind != CALL_RECORD_PAGES;
+    for (int i = 0; i < t->pool_count; i++) {
+        can = can && lets_in(t, i, true) && !is_in_use(t, i, stream);
+    }
+    if (can) {
+        trial_forget(t, &(operation){.stream = (uint8_t)stream, .thread = (uint8_t)thread});
+    }
 }
 
 static void spring(void *context, const char *call, int is_after)
@@ -109,8 +169,7 @@ static void spring(void *context, const char *call, int is_after)
     t->ambush.set = false;
     t->disturbed = true;
     t->outcome->tally.ambushes[t->ambush.action]++;
-    trial_block *block = &t->blocks[t->ambush.slot % TRIAL_BLOCKS];
-    int thread = other_thread(t);
+    const int thread = other_thread(t);
     switch (t->ambush.action) {
     case 0:
         set_foreign(t, t->device_bytes / 256 * t->ambush.slot);
@@ -121,12 +180,11 @@ static void spring(void *context, const char *call, int is_after)
     case 2:
         mend_sim_advance(t->sim, 100000);
         break;
+    case AMBUSH_FORGETS:
+        forget_amid(t, t->ambush.slot % t->stream_count, thread);
+        break;
     default:
-        /* A free that checks, or that the driver does, waits for a thread that makes room. */
-        if (block->live && thread != NOBODY && !trial_is_ending(t, block) && t->config.check == 0 &&
-            block->zone != MEND_ZONE_PASSED) {
-            trial_free_here(t, thread, false, block);
-        }
+        free_amid(t, t->ambush.slot, thread);
         break;
     }
     t->ambush.was_unseen = is_unseen;
@@ -143,13 +201,14 @@ bool trial_lay_ambush(trial *t, const operation *op)
                                         "event_synchronize",
                                         "memory_info",
                                         "context_synchronize",
-                                        "address_free"};
+                                        "address_free",
+                                        "event_record",
+                                        "stream_wait"};
     t->ambush.set = true;
     t->ambush.action = op->amount % AMBUSH_ACTIONS;
-    t->ambush.call = op->stream % 8 > 3 && t->ambush.action <= 1
-                         ? NULL
-                         : calls[op->size % (sizeof(calls) / sizeof(calls[0]))];
-    t->ambush.skips = op->alignment;
+    t->ambush.call =
+        op->stream % 8 > 3 ? NULL : calls[op->size % (sizeof(calls) / sizeof(calls[0]))];
+    t->ambush.skips = (uint8_t)(op->alignment + op->thread * 2);
     t->ambush.slot = op->slot;
     mend_sim_set_call_observer(t->sim, spring, t);
     return true;

@@ -67,7 +67,7 @@ bool trial_a_capture_is_known(const trial *t)
 {
     bool knows_one = false;
     for (int k = 0; k < t->stream_count; k++) {
-        knows_one |= t->streams[k].captured && pool_must_know(t, t->calling_pool, &t->streams[k]);
+        knows_one |= t->streams[k].captured && pool_must_know(t, t->calling->pool, &t->streams[k]);
     }
     return knows_one;
 }
@@ -75,10 +75,11 @@ bool trial_a_capture_is_known(const trial *t)
 /* A capture was spoilt by a pool that could not know of it. */
 static bool is_unseen_capture(const trial *t, const char *explanation)
 {
-    bool asks = t->calling_kind == CALL_ALLOC && t->streams[t->calling_stream].captured &&
-                t->pool_count == 1;
-    bool is_known = trial_a_capture_is_known(t) && !t->ambush.was_unseen;
-    return t->captures > 0 && t->calling_kind != CALL_NONE && !asks && !is_known &&
+    const trial_call *call = t->calling;
+    return t->captures > 0 && call != NULL &&
+           !(call->kind == CALL_ALLOC && call->stream != MEND_NO_STREAM &&
+             trial_is_recorded(t, call->at) && t->pool_count == 1) &&
+           !(trial_a_capture_is_known(t) && !t->ambush.was_unseen) &&
            strstr(explanation, "captured") != NULL;
 }
 
@@ -284,11 +285,7 @@ static void end_disturbance(trial *t)
         mend_sim_clear_faults(t->sim);
         t->faults_stand = false;
     }
-    if (t->has_called && (t->disturbed || t->ambush.set)) {
-        t->disturbed = false;
-        t->ambush.set = false;
-        mend_sim_set_call_observer(t->sim, NULL, NULL);
-    }
+    t->disturbed = false;
 }
 
 /* Recorded work of captures is given up if the pool may have spoiled it. */

@@ -99,7 +99,7 @@ enum {
     FAULT_FOR_EVER = 6
 };
 
-enum { AMBUSH_FREES = 3, AMBUSH_ACTIONS, TRIAL_RESULTS = 22 };
+enum { AMBUSH_FREES = 3, AMBUSH_FORGETS, AMBUSH_ACTIONS, TRIAL_RESULTS = 22 };
 
 /* The finding, for the report. */
 typedef struct trial_tally {

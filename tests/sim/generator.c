@@ -113,7 +113,7 @@ static const family families[] = {
     {9, {{OP_CAPTURE_SPOIL, 3}}},
     {4, {{OP_ADD_CALLBACK, 4}, {OP_REMOVE_CALLBACK, 3}}},
     {3, {{OP_FOREIGN, 8}}},
-    {3, {{OP_AMBUSH, 16}}},
+    {2, {{OP_AMBUSH, 24}}},
     {3, {{OP_FAULT, 30}, {OP_CLEAR_FAULTS, 6}}},
     {4, {{OP_LATE_EVENTS, 6}}},
     {4, {{OP_FAIL_MALLOC, 14}}},
@@ -199,7 +199,7 @@ static operation draw_operation(mend_test_random *r, const palette *p)
                                  : 0);
     op.thread = (uint8_t)trial_random_below(r, 4);
     op.amount = draw_amount(r, op.kind, p);
-    if (op.kind == OP_AMBUSH && op.amount % 4 == 0) {
+    if (op.kind == OP_AMBUSH && op.amount % AMBUSH_ACTIONS == 0) {
         op.slot = (uint8_t)trial_random_below(r, 256);
     }
     return op;

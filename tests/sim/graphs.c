@@ -128,9 +128,16 @@ static bool end_graph_pool(trial *t, trial_graph_pool *graph_pool, int thread)
     return true;
 }
 
-/* Its graphs go, and its live blocks are ordinary ones, whose use went before on `home`. */
+/* Its graphs go, and those of captures under way will not be launched. Its live blocks are ordinary
+ * ones, whose use went before on `home`. */
 static void leave_graph_pool(trial *t, int number, int home)
 {
+    for (int i = 0; i < t->stream_count; i++) {
+        trial_stream *stream = &t->streams[i];
+        stream->unsure |= stream->captured &&
+                          (t->streams[stream->origin].capture_graph_pools & trial_bit(number)) != 0;
+        stream->spoilt |= stream->unsure;
+    }
     for (int i = 0; i < TRIAL_GRAPHS; i++) {
         if (t->graphs[i].graph != NULL && (t->graphs[i].graph_pools & trial_bit(number)) != 0) {
             drop_graph(t, &t->graphs[i]);
@@ -153,7 +160,7 @@ static bool release_graph_pool(trial *t, const operation *op)
 {
     int number = op->slot % TRIAL_GRAPH_POOLS;
     trial_graph_pool *graph_pool = &t->graph_pools[number];
-    if (graph_pool->graph_pool == NULL || graph_pool->begun || is_in_a_capture(t, number)) {
+    if (graph_pool->graph_pool == NULL || graph_pool->begun) {
         return false;
     }
     int stream = op->stream % t->stream_count;
@@ -205,9 +212,6 @@ void trial_end_graph_pools(trial *t)
 
 static bool begin_capture(trial *t, const operation *op)
 {
-    if (t->config.plain != 0) { /* blocks that are passed through are not for graphs */
-        return false;
-    }
     int at = op->stream % t->stream_count;
     trial_stream *stream = &t->streams[at];
     if (stream->handle == NULL || !trial_is_open(t, at) || t->may_be_lost) {

@@ -67,8 +67,8 @@
       "another process holds `amount` 256ths of the device; a stream of 3 modulo 4: the process "  \
       "has a quota of so much, or all it has, and the driver does not say; of 0: none")            \
     X(AMBUSH, lay_ambush,                                                                          \
-      "in the call number `size` of the driver, after `alignment` of them: what `amount` says; 0 " \
-      "and 1 in any call, if `stream` is above 3")                                                 \
+      "in the call number `size` of the driver, or in any, if `stream` is above 3, after "         \
+      "`alignment` and twice `thread` of them: what `amount` says")                                \
     X(FAULT, plant_fault,                                                                          \
       "call number `size` fails, after `alignment` calls, `amount` times, as `thread` says")       \
     X(CLEAR_FAULTS, clear_faults, "no call fails any more")                                        \

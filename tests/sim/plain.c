@@ -49,7 +49,6 @@ bool trial_needs_chunks(const trial_call *call)
                                         call->alignment_bytes > MEND_GRANULE_BYTES ||
                                         (call->in_one_chunk && t->config.plain == PLAIN_BY_POOLS));
     case CALL_SLEEP:
-    case CALL_WAKE:
     case CALL_RANGE_CREATE:
     case CALL_GRAPH_POOL_CREATE:
         return trial_passes_all(t);

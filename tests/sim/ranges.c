@@ -224,7 +224,7 @@ bool trial_decommit(trial *t, const operation *op)
     const trial_range *range = trial_range_of(t, op);
     const int stream = op->stream % t->stream_count;
     trial_call call = {.kind = CALL_DECOMMIT};
-    if (range == NULL || !trial_is_open(t, stream) || t->may_be_lost) {
+    if (range == NULL || !trial_is_open(t, stream)) {
         return false;
     }
     trial_name_pages(range, op, &call);
@@ -290,7 +290,7 @@ static bool destroy(trial *t, trial_range *range, int stream, const operation *o
 bool trial_destroy_range(trial *t, const operation *op)
 {
     trial_range *range = trial_range_of(t, op);
-    return range != NULL && !t->may_be_lost && destroy(t, range, op->stream % t->stream_count, op);
+    return range != NULL && destroy(t, range, op->stream % t->stream_count, op);
 }
 
 /* Nothing is pinned or captured any more. Where the device is lost the pools end with theirs. */

@@ -19,11 +19,6 @@ bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_c
 /* Of a commit that was refused: the bytes that it needed at most, as callbacks decommit pages. */
 uint64_t trial_needed(trial *t, const trial_call *call);
 
-/* Whether a call may ask for memory that any stream may use, as hooks without a stream do, and
- * queries of available memory. The pool hears of its streams only later, if at all: so no capture
- * is under way, for which the streams that are used must be named. */
-bool trial_may_name_no_stream(const trial *t);
-
 /* Whether a request may need other chunks than there are, and whether they can be made of empty
  * ones: not while old mappings or memory must stay for graphs, nor where one was exported. */
 bool trial_makes_chunks(const trial_call *call);

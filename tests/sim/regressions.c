@@ -418,3 +418,10 @@ HOLDS(sim_plain, nobody_waits_for_what_is_above_the_limit, "limit_percent 73, pl
 /* A block's part of the limit decides which blocks the cache spares. */
 HOLDS(sim_plain, what_is_passed_makes_memory_scarce, "device_pages 1024, plain 2",
       "ALLOC size 147 / SET_LIMIT size 1 / FREE / ALLOC size 147")
+
+/* The driver's own pool was given a call on the legacy stream, which ends captures of blocking
+ * streams. */
+HOLDS(regression, a_plain_block_ends_no_capture,
+      "device_pages 512, page_kib 64, streams 2, blocking 2, legacy 1, plain 1",
+      "ALLOC slot 5 stream 2 / CAPTURE_BEGIN stream 1 / ALLOC slot 6 stream 2 / FREE slot 5 / "
+      "FREE slot 6 / CAPTURE_END stream 1 / FREE slot 5 / FREE slot 6")

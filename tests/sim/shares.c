@@ -316,9 +316,6 @@ static bool close_import(trial *t, trial_imported *import, bool on_none, uint8_t
 {
     const int stream = import->last_stream;
     const bool is_named = !on_none && stream != NOBODY;
-    if (is_named ? !trial_is_open(t, stream) : t->captures > 0) {
-        return false;
-    }
     trial_call call = {.kind = CALL_CLOSE,
                        .pool = import->pool,
                        .pointer = import->pointer,

@@ -183,10 +183,7 @@ static bool may_vanish(const trial *t, int stream)
 
 bool trial_forget(trial *t, const operation *op)
 {
-    int stream = op->stream % t->stream_count;
-    if (!trial_is_open(t, stream)) {
-        return false;
-    }
+    const int stream = op->stream % t->stream_count;
     forget(t, stream, trial_thread_of(t, stream, op->thread));
     return true;
 }
@@ -227,10 +224,20 @@ static int stream_of_thread(const trial *t, int thread)
     return NOBODY;
 }
 
+/* Which only this thread can end. */
+static bool captures(const trial *t, int thread)
+{
+    bool does = false;
+    for (int i = 0; i < t->stream_count; i++) {
+        does |= t->streams[i].captured && t->streams[i].capturer == thread;
+    }
+    return does;
+}
+
 bool trial_replace_thread(trial *t, const operation *op)
 {
     int thread = op->thread % t->turns.count;
-    if (thread == 0 || t->captures > 0 || trial_is_faulty(t)) {
+    if (thread == 0 || trial_is_faulty(t) || captures(t, thread)) {
         return false;
     }
     int stream = stream_of_thread(t, thread);

@@ -231,10 +231,8 @@ struct trial {
     bool stopped;     /* the driver has shut down */
 
     /* The call of the pool under way: its last one, where a callback makes another. */
-    trial_call_kind calling_kind;
+    const struct trial_call *calling; /* NULL: none */
     int calling_thread;
-    int calling_stream;
-    int calling_pool;
     bool has_called; /* in the present step */
     bool had_sleep;  /* since the last look, a call of sleep or wake was made */
     bool had_prepare_checkpoint;
@@ -368,6 +366,11 @@ typedef struct trial_call {
     mend_result result;
     trial *trial;
 } trial_call;
+
+static inline bool trial_is_in(const trial *t, trial_call_kind kind)
+{
+    return t->calling != NULL && t->calling->kind == kind;
+}
 
 /* A request was refused for lack of memory, and nothing was wrong: was it right to? */
 void trial_check_refusal(trial *t, const trial_call *call);

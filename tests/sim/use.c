@@ -59,8 +59,8 @@ static bool tell(trial *t, trial_block *block, int stream, uint8_t thread)
         call.kind = CALL_RECORD_PAGES;
         trial_name_page(t, block, &call);
     }
-    bool is_noted =
-        !block->asleep && trial_call_pool(t, trial_thread_of(t, stream, thread), &call) == MEND_OK;
+    call.expected = block->asleep ? MEND_ERROR_ASLEEP : MEND_OK;
+    bool is_noted = trial_call_pool(t, trial_thread_of(t, stream, thread), &call) == MEND_OK;
     block->noted |= is_noted ? trial_bit(stream) : 0;
     return is_noted;
 }
@@ -140,12 +140,11 @@ bool trial_use(trial *t, const operation *op, bool writes)
     return launch(t, block, kind, block->home, op);
 }
 
-/* Whether another stream may be put behind the use of a block. One of a graph pool goes round in a
- * capture only. */
+/* Whether another stream may be put behind the use of a block. */
 static bool may_go(const trial *t, const trial_block *block, int stream)
 {
-    return block->graph_pool != NOBODY ? trial_is_beside(t, block->home, stream)
-                                       : !trial_is_in_capture(t, block) && trial_is_open(t, stream);
+    return (block->graph_pool != NOBODY && trial_is_beside(t, block->home, stream)) ||
+           (!trial_is_in_capture(t, block) && trial_is_open(t, stream));
 }
 
 bool trial_share(trial *t, const operation *op)
@@ -155,7 +154,8 @@ bool trial_share(trial *t, const operation *op)
     if (block != NULL && block->range != 0 && trial_is_recorded(t, reader)) {
         return trial_record_page(t, op, block, reader);
     }
-    if (block == NULL || reader == block->home || !may_go(t, block, reader)) {
+    if (block == NULL || reader == block->home || !may_go(t, block, reader) ||
+        (block->graph_pool != NOBODY && !trial_is_beside(t, block->home, reader))) {
         return false;
     }
     int how = op->amount % 3;
@@ -203,7 +203,7 @@ bool trial_move(trial *t, const operation *op)
 /* Idempotent, and of streams that never use the block too. */
 bool trial_record(trial *t, const operation *op)
 {
-    trial_block *block = usable_block(t, op);
+    trial_block *block = live_block(t, op);
     int stream = op->stream % t->stream_count;
     if (block == NULL || (block->range != 0 && t->streams[stream].captured)) {
         return false;

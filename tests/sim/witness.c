@@ -80,7 +80,7 @@ static mend_status witness_release(const mend_driver *driver, mend_chunk_handle 
     w->fetched_releases += status == MEND_DRIVER_OK && is_fetched(w, handle);
     for (size_t i = 0; status == MEND_DRIVER_OK && i < w->born_count && i < WITNESS_BORN; i++) {
         if (w->born[i].handle == handle) {
-            w->commit_gave_back |= trial_of(driver)->calling_kind == CALL_COMMIT;
+            w->commit_gave_back |= trial_is_in(trial_of(driver), CALL_COMMIT);
             w->undone_chunks++;
             w->undone_bytes += w->born[i].size_bytes;
         }
@@ -138,7 +138,7 @@ static mend_status witness_unmap(const mend_driver *driver, uint64_t address, ui
         uint64_t at = (uint64_t)(uintptr_t)t->imports[i].pointer;
         bool meets = at != 0 && at < address + size_bytes &&
                      address < at + t->imports[i].size_bytes &&
-                     (t->imports[i].uses > 1 || t->calling_kind != CALL_CLOSE);
+                     (t->imports[i].uses > 1 || !trial_is_in(t, CALL_CLOSE));
         trial_claim(t, TRIAL_RULE, !meets, "an import is unmapped");
     }
     mend_status status = inner->unmap(inner, address, size_bytes);

@@ -18,6 +18,7 @@ typedef struct passing {
     mend_span *span;
     uint64_t over_bytes; /* missing bytes of the last try, below the limit. 0: missing on the
                           * device */
+    bool is_in_order;    /* the driver's own pool gives it, in the order of its stream */
 } passing;
 
 /* ---- allocate -------------------------------------------------------------------------------- */
@@ -38,22 +39,35 @@ static mend_result check(const mend_heap *heap, const mend_request *request)
                                        what);
 }
 
+/* A call in the order of the legacy stream would end the capture of a blocking one. */
+static bool may_be_ordered(const mend_heap *heap, mend_stream stream)
+{
+    mend_stream_info info = {0};
+    return mend_slots_handle(stream) != NULL ||
+           (heap->driver->stream_get_info(heap->driver, stream, &info) == MEND_DRIVER_OK &&
+            info.capture == MEND_CAPTURE_NONE);
+}
+
 /* The thread's own stream is another one in the thread that frees. */
 static bool is_in_order(const mend_heap *heap, const mend_request *request)
 {
     return heap->config.passes == MEND_PASSES_IN_ORDER && !request->plain &&
-           request->handle != MEND_NO_STREAM && request->handle != MEND_STREAM_PER_THREAD;
+           request->handle != MEND_NO_STREAM && request->handle != MEND_STREAM_PER_THREAD &&
+           may_be_ordered(heap, request->handle);
 }
 
-static mend_answer allocate(mend_heap *heap, const mend_request *request, uint64_t *address)
+static mend_answer allocate(passing *p, uint64_t *address)
 {
+    mend_heap *heap = p->seek.heap;
+    const mend_request *request = p->request;
     const mend_driver *driver = heap->driver;
     mend_driver_scope scope;
     if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
         return scope.answer;
     }
+    p->is_in_order = is_in_order(heap, request);
     const mend_answer answer =
-        is_in_order(heap, request)
+        p->is_in_order
             ? MEND_ANSWER(async_alloc, driver->async_alloc(driver, request->size_bytes,
                                                            request->handle, address))
             : MEND_ANSWER(plain_alloc, driver->plain_alloc(driver, request->size_bytes, address));
@@ -104,7 +118,7 @@ static mend_outcome ask_driver(passing *p, uint64_t *address)
         if (p->over_bytes > 0) {
             continue;
         }
-        const mend_answer answer = allocate(heap, p->request, address);
+        const mend_answer answer = allocate(p, address);
         if (answer.status == MEND_DRIVER_OK) {
             return MEND_PLACED;
         }
@@ -138,7 +152,7 @@ static mend_outcome try_to_pass(mend_seek *seek)
     seek->lacking_bytes = p->over_bytes > 0 ? 0 : p->request->size_bytes;
     if (outcome == MEND_PLACED) {
         p->span = mend_layout_add_passed(heap, address, p->request->size_bytes);
-        p->span->is_in_order = is_in_order(heap, p->request);
+        p->span->is_in_order = p->is_in_order;
     } else {
         mend_heap_unlock_grow(heap);
     }
@@ -176,7 +190,8 @@ static mend_result give_in_turn(mend_heap *heap, const mend_span *span, mend_ord
         return mend_driver_result(
             heap, MEND_ANSWER(plain_free, driver->plain_free(driver, span->address)));
     }
-    if (order.stream == span->stream && span->waits.others == NULL) {
+    if (order.stream == span->stream && span->waits.others == NULL &&
+        may_be_ordered(heap, order.stream)) {
         return mend_driver_result(
             heap, MEND_ANSWER(async_free, driver->async_free(driver, span->address, order.stream)));
     }
