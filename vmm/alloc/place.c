@@ -164,8 +164,12 @@ static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, me
     const mend_plan_rules without_moves = {.may_extend = true, .may_create = true};
     mend_plan plan = {0};
     mend_outcome outcome = MEND_NOTHING;
+    /* What a graph pool gets moves to no other request later. */
+    const uint64_t kept_bytes =
+        request->graph_pool != 0 ? mend_percent_of(mend_budget_hard_limit(heap), NEAR_PERCENT) : 0;
     if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
-        mend_headroom_allows(heap, plan.create_bytes)) {
+        mend_headroom_allows(heap, plan.create_bytes) &&
+        mend_budget_room_bytes(heap, request) >= plan.create_bytes + kept_bytes) {
         mend_plan_clear(moves);
         outcome = carry_out(heap, request, true, &plan, span);
         if (outcome == MEND_PLACED) {

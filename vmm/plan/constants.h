@@ -34,7 +34,7 @@
 enum { LOW_PRESSURE_PERCENT = 50 };
 
 /* Percent of the limit. Once all but this was in use, blocks lie as closely as they can: headroom
- * is that of the last strategy. */
+ * is that of the last strategy. A graph pool gets no headroom from it at all. */
 enum { NEAR_PERCENT = 10 };
 
 /* Part of a need that may lie free beside it: of a request in an empty chunk that it breaks, of the

@@ -29,6 +29,22 @@ WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_unt
     EXPECT_OK(mend_validate(w->pool));
 }
 
+/* Chunks of a graph pool move instead, since new ones could not move later. */
+KIT_EACH(pool_graph_pools, the_last_memory_is_not_created_to_avoid_moves, uint64_t, in_graph_pool,
+         2, kit_open_with(w, 8 * MEND_MIB, NULL))
+{
+    void *row[7];
+    if (in_graph_pool) {
+        (void)kit_begin_graph_pool(w, S(0));
+    }
+    kit_alloc_row(w, row, 7, MEND_MIB, S(0));
+    kit_free(w, row[1], S(0));
+    kit_free(w, row[3], S(0));
+    kit_alloc(w, 2 * MEND_MIB, S(0));
+    EXPECT_STATS(w, chunks_moved, in_graph_pool, moves_avoided, 1 - in_graph_pool);
+    kit_alloc(w, MEND_MIB, S(1));
+}
+
 /* The graph orders the branches. An order that was found does not cover later frees. */
 WORLD_TEST(pool_graph_pools, another_stream_of_a_capture_gets_what_its_graph_puts_before)
 {
