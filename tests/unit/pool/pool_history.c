@@ -73,6 +73,35 @@ static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
 
 #define RIG_TEST(name, opening) KIT_RIG_TEST(pool_history, name, rig, opening, close_rig(r))
 
+/* Of eight events the last five are held, until the capacity is another one. */
+KIT_EACH(pool_history, another_capacity_keeps_the_newest, int, i, 5, kit_open_default(w))
+{
+    enum { FIRST = 5, EVENTS = 8 };
+    static const uint64_t capacities[] = {1, 3, 5, 7, 12};
+    const uint64_t held = capacities[i] < FIRST ? capacities[i] : FIRST;
+    mend_history_event events[MOST];
+    uint64_t cursor = 0;
+    size_t count = 0;
+    void *block = kit_alloc(w, 512, NULL);
+    EXPECT_OK(mend_history_start(w->pool, FIRST));
+    for (uint64_t k = 2; k < 2 + EVENTS / 2; k++) {
+        kit_free(w, block, NULL);
+        block = kit_alloc(w, 512 * k, NULL);
+    }
+    EXPECT_OK(mend_history_start(w->pool, capacities[i]));
+    for (int more = 0; more < 2; more++) {
+        const uint64_t first = more ? EVENTS : EVENTS - held;
+        EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), MOST, &count));
+        EXPECT_U64_EQ(more ? 1 : held, count);
+        for (uint64_t n = first; n < first + count; n++) {
+            EXPECT_INT_EQ(n % 2 ? MEND_EVENT_ALLOC : MEND_EVENT_FREE, events[n - first].kind);
+            EXPECT_U64_EQ(512 * (n / 2 + 1 + n % 2), events[n - first].requested_bytes);
+            EXPECT_U64_EQ(cursor - count + n - first, events[n - first].sequence);
+        }
+        kit_free(w, more ? NULL : block, NULL);
+    }
+}
+
 /* The front cache keeps blocks while the history is on, and gives them back. */
 RIG_TEST(the_front_cache_goes_on_and_its_blocks_are_told, open_rig(r))
 {
