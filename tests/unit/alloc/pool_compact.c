@@ -107,6 +107,7 @@ THIN_TEST(pool_compact, limits_are_kept, 64 * MEND_MIB)
     EXPECT_INT_EQ(MEND_COMPACT_BYTES, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
 
+    drop(r, 3); /* of the first one: its chunk is the copy's of the third */
     limits.copied_bytes = 0;
     limits.driver_calls = 16;
     uint64_t calls = mend_sim_call_count(r->w.sim);
@@ -114,6 +115,7 @@ THIN_TEST(pool_compact, limits_are_kept, 64 * MEND_MIB)
     EXPECT_INT_EQ(MEND_COMPACT_CALLS, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
     EXPECT_TRUE(report.driver_calls <= 16);
+    EXPECT_U64_EQ(1, mend_world_stats(&r->w).chunks_moved);
     EXPECT_TRUE(mend_sim_call_count(r->w.sim) - calls <= 16 + 6);
     limits.driver_calls = 1;
     EXPECT_U64_EQ(0, compact(r, &limits).compactions);
@@ -124,6 +126,26 @@ THIN_TEST(pool_compact, limits_are_kept, 64 * MEND_MIB)
     kit_observed(&r->w, let_time_pass, r->w.sim, report = compact(r, &limits));
     EXPECT_INT_EQ(MEND_COMPACT_TIME, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
+}
+
+/* The chunk of one block lacks memory for its copy, and those of two are above the limit. Memory of
+ * which a refusal has told may be there again. */
+KIT_CASE(pool_compact, a_refusal_hides_no_other_reason, rig, r, open_rig(r, 64 * MEND_MIB),
+         close_rig(r))
+{
+    mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
+    fill(r, CHUNKS);
+    for (int i = 0; i < r->count; i++) {
+        if (i % BLOCKS_OF_CHUNK != 3 && (i < BLOCKS_OF_CHUNK || i % BLOCKS_OF_CHUNK != 4)) {
+            drop(r, i);
+        }
+    }
+    limits.copied_bytes = BLOCK;
+    kit_fail(&r->w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_INT_EQ(MEND_COMPACT_BYTES, compact(r, &limits).stop);
+    EXPECT_INT_EQ(MEND_COMPACT_NO_ROOM, compact(r, NULL).stop);
+    mend_sim_clear_faults(r->w.sim);
+    EXPECT_U64_EQ(CHUNKS, compact(r, NULL).compactions);
 }
 
 /* Once the free memory of a chunk belongs to a graph pool, and once its live block. */
@@ -209,5 +231,6 @@ HALVES_TEST(pool_compact_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
     EXPECT_U64_EQ(CHUNKS - 1, report.compactions);
     EXPECT_INT_EQ(MEND_COMPACT_DONE, report.stop);
     EXPECT_U64_EQ((CHUNKS - 1) * CHUNK / 2, report.copied_bytes);
+    EXPECT_STATS(&r->w, copied_bytes, report.copied_bytes);
     EXPECT_PTR_EQ(NULL, mend_chunk_numbered(&r->w.pool->heap.chunks, UINT64_MAX));
 }

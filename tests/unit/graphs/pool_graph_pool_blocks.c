@@ -313,6 +313,9 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_block_of_another_stream_is_not_the_same)
     mend_graph_pool_block one = {alloc_in(w, 4096, S(0), graph_pool), 4096, S(1), 3};
     EXPECT_OK(restore(graph_pool, &one, 1));
     expect_blocks(graph_pool, &one, 1);
+    one.size_bytes = 4095; /* nor is one of another size */
+    EXPECT_OK(restore(graph_pool, &one, 1));
+    expect_blocks(graph_pool, &one, 1);
 }
 
 KIT_SETTING(of_small_chunks, w->placement.chunk_bytes = MEND_MIB);

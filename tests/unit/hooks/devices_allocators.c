@@ -80,12 +80,14 @@ DEVICES_TEST(devices_allocators, one_device_or_all)
     uint64_t released = 0;
     mend_allocator one = counter_allocator(&of_one, 1 << 30);
     counter_serve(&r->c, MEND_ALL_DEVICES, 4096);
+    memset(one.handler.name, 'x', sizeof(one.handler.name)); /* without an end */
     ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &one));
     EXPECT_OK(mend_get_allocator(MEND_ALL_DEVICES, &found));
     EXPECT_PTR_EQ(&r->c, found.handler.ctx);
     EXPECT_OK(mend_get_allocator(1, &found));
     EXPECT_PTR_EQ(&of_one, found.handler.ctx);
     EXPECT_TRUE(found.retired == NULL);
+    EXPECT_INT_EQ(0, found.handler.name[sizeof(found.handler.name) - 1]);
     counter_give(0, counter_allocate(0));
     counter_give(63, counter_allocate(63));
     counter_give(1, counter_allocate(1));

@@ -75,6 +75,19 @@ DEVICES_TEST(devices_free_untagged, a_block_with_a_tag_is_described_and_stays)
     EXPECT_OK(mend_device_free(0, block, 0, S(0)));
 }
 
+DEVICES_TEST(devices_free_untagged, a_block_is_checked_as_by_every_free)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    int device = 77;
+    w->pool_config.observe = "guard";
+    w->pool_config.capture_checks = -1;
+    ASSERT_RESULT(MEND_OK, mend_set_default_config(0, &w->pool_config));
+    char *block = allocated(0, 4096, S(0));
+    kit_launch(w, S(0), MEND_SIM_WORK_WRITE, block + 4096, 512, 0, 0);
+    EXPECT_ERROR(CORRUPTION, mend_device_free_untagged(block, &info, &device));
+    freed(block, 0);
+}
+
 /* The driver is asked whether the block's stream is captured, as for every free. */
 DEVICES_TEST(devices_free_untagged, a_stream_that_the_driver_cannot_judge_fails_the_free)
 {

@@ -95,7 +95,7 @@ MEND_TEST(pool_peers, none_may_that_cannot)
     s.w.sim_config.peer_group = 1;
     ASSERT_TRUE(open_scene(&s));
     mend_pool_config config = s.w.pool_config;
-    config.peers = 4;
+    config.peers = 1 | 4; /* its own says nothing */
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_pool_create(&config, &asking));
     kit_expect_words("names device 2, which cannot reach the memory of device 0");
     ASSERT_RESULT(MEND_OK, open_other(&s));
@@ -106,6 +106,18 @@ MEND_TEST(pool_peers, none_may_that_cannot)
     mend_pool_destroy(s.other);
     mend_pool_destroy(s.w.pool);
     mend_sim_destroy(s.w.sim);
+}
+
+PEERS_TEST(pool_peers, a_pool_of_named_peers_meets_no_other, s->w.pool_config.peers = 4)
+{
+    s->w.pool_config.peers = 0;
+    ASSERT_RESULT(MEND_OK, open_other(s));
+    EXPECT_U64_EQ(1, peers_of(s->w.pool)); /* device 2 */
+}
+
+PEERS_TEST(pool_peers, plain_memory_is_let_to_nobody, s->w.pool_config.plain = 1)
+{
+    EXPECT_ERROR(NOT_SUPPORTED, mend_enable_peer(s->w.pool, 1));
 }
 
 PEERS_TEST(pool_peers, a_pool_that_cannot_be_introduced_does_not_come_to_be, 0)

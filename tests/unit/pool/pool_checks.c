@@ -314,13 +314,25 @@ BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
     mend_sim_clear_faults(w->sim);
 }
 
+GUARDED(a_pool_that_a_capture_keeps_goes_on_with_its_checks)
+{
+    kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(1));
+    EXPECT_ERROR(CAPTURING, mend_pool_destroy(w->pool));
+    mend_sim_graph_destroy(w->sim, kit_end_captured_graph_pool(w, S(1), graph_pool));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(1)));
+    char *block = kit_alloc(w, MEND_MIB, S(0));
+    write_byte(w, block + MEND_MIB, S(0));
+    EXPECT_ERROR(CORRUPTION, mend_free(w->pool, block, S(0)));
+}
+
 KIT_LAST_TEST(pool_checks, what_still_runs_has_its_buffer_at_the_end,
               kit_open_set(w, w->pool_config.observe = "guard"))
 {
     kit_alloc(w, MEND_MIB, S(0));
     kit_fail(w, "stream_synchronize", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_OK(mend_pool_destroy(w->pool));
-    EXPECT_LEDGER(w, violations, 0, host_allocations, 0, chunks, 0);
+    EXPECT_LEDGER(w, violations, 0, host_allocations, 0, chunks, 0, streams, MEND_WORLD_STREAMS);
 }
 
 /* While others sleep a free needs nodes for each chunk of the block. Without host memory it is

@@ -180,6 +180,10 @@ MEND_TEST(pool_configuration, observers_are_a_list_and_what_follows_is_another_i
         EXPECT_INT_EQ(lists[i].checks, observed.checks);
         EXPECT_STR_EQ(lists[i].snapshots, observed.snapshots);
     }
+    mend_observed longest;
+    char path[MEND_CONFIGURATION_PATH + 1] = "/";
+    memset(path + 1, 'a', MEND_CONFIGURATION_PATH - 1);
+    EXPECT_U64_EQ(0, mend_configuration_read_observe(path, &longest));
     const mend_pool_config config = read_ok("strategy:2,observe:top,/tmp/a,guard,rdma:off");
     EXPECT_STR_EQ("top,/tmp/a,guard,rdma:off", config.observe);
     EXPECT_INT_EQ(-1, config.rdma);

@@ -152,8 +152,21 @@ KIT_LAST_TEST(pool_corners, a_device_lost_at_the_question_for_a_capture_stays_lo
     mend_pool_destroy(w->pool);
 }
 
+/* A thread's own stream is always there. */
+KIT_TEST(pool_corners, a_handle_that_is_refused_is_of_an_unknown_stream)
+{
+    enum { INVALID_HANDLE = 400 };
+    void *none = NULL;
+    kit_fail(w, "stream_get_capture", 0, 2, INVALID_HANDLE);
+    EXPECT_ERROR(UNKNOWN_STREAM, mend_alloc(w->pool, 512, S(0), &none));
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 512, KIT_PER_THREAD, &none));
+}
+
 /* No work uses them any more. */
-KIT_LAST_TEST(pool_corners, blocks_are_freed_after_the_driver_has_shut_down, kit_open_default(w))
+KIT_RIG_EACH(pool_corners, blocks_are_freed_after_the_driver_has_shut_down, int, is_checked, 2,
+             mend_world, w,
+             kit_open_set(w, w->pool_config.observe = is_checked ? "guard,poison" : NULL),
+             mend_sim_destroy(w->sim))
 {
     void *none = NULL;
     void *blocks[2];
@@ -165,7 +178,7 @@ KIT_LAST_TEST(pool_corners, blocks_are_freed_after_the_driver_has_shut_down, kit
     EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 4 * MEND_MIB, S(0), &none));
     EXPECT_OK(mend_free(w->pool, blocks[0], S(0)));
     EXPECT_OK(mend_free(w->pool, blocks[1], S(1)));
-    (void)mend_pool_destroy(w->pool);
+    EXPECT_OK(mend_pool_destroy(w->pool));
 }
 
 /* The device is lost while the end waits for it. Memory is released to a driver that takes it.

@@ -53,9 +53,10 @@ RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
     mend_range *large = create(w, MEND_GIB, 2 * PAGE);
     expect_commit(range, PAGE, PAGE, S(0));
     use(w, range, PAGE, PAGE, S(0));
-    const mend_range_part parts[] = {{range, 0, 3 * PAGE}, {large, 4 * PAGE, 4 * PAGE}};
+    const mend_range_part parts[] = {
+        {range, 0, 3 * PAGE}, {large, 4 * PAGE, 4 * PAGE}, {large, 12 * PAGE, PAGE}};
     EXPECT_REFUSAL(OUT_OF_MEMORY, " and 1 more; the limit is ",
-                   mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
+                   mend_range_commit_all(parts, sizeof(mend_range_part), 3, S(0)));
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
     EXPECT_U64_EQ(0, info_of(large).committed_bytes);
     EXPECT_STATS(w, out_of_memory, 1);

@@ -117,6 +117,7 @@ RECORDING_TEST(a_full_file_keeps_the_newest_and_all_that_lives)
     enum { LIVE = 50, PAIRS = 60000 };
     struct stat about = {0};
     ASSERT_TRUE(open_recorded(w, MEND_MIB));
+    EXPECT_OK(mend_set_name(MEND_NAME_STREAM, 98, "a name of each lap"));
     for (int i = 0; i < LIVE; i++) {
         kit_alloc(w, 512, NULL);
     }
@@ -135,6 +136,8 @@ RECORDING_TEST(a_full_file_keeps_the_newest_and_all_that_lives)
     }
     EXPECT_TRUE(r->file.events.list[r->file.events.count - 1].sequence >= last);
     EXPECT_U64_EQ(LIVE, r->file.live.count);
+    EXPECT_TRUE(r->file.run.live_blocks >= LIVE);
+    EXPECT_STR_EQ("a name of each lap", r->file.name.name);
     mend_sim_destroy(w->sim);
 }
 
@@ -346,26 +349,35 @@ RECORDING_TEST(a_pool_beside_256_others_is_created_and_not_recorded)
     }
 }
 
-/* The pool goes on. Unwritten events are counted. */
+static void count_refusals(void *count, mend_log_level level, const char *text)
+{
+    (void)level;
+    *(int *)count += strstr(text, "cannot be written") != NULL;
+}
+
+/* The pool goes on. Unwritten events are counted, nothing else is, and the log says it once. */
 static bool fill_the_disk(void *unused)
 {
     (void)unused;
     mend_world w;
+    int refusals = 0;
     mend_stats stats = MEND_STATS_INIT;
+    mend_log_set_sink(count_refusals, &refusals);
     if (!kit_open_set(&w, w.sim_config.content = MEND_SIM_CONTENT_NONE,
                       w.pool_config.record = path)) {
         return false;
     }
     mend_test_shared_limit_file_size(sizeof(mend_record_head) + sizeof(mend_record_run));
+    EXPECT_OK(mend_set_name(MEND_NAME_STREAM, 97, "too long for the disk"));
     for (int i = 0; i < 100; i++) {
         kit_alloc(&w, 512, NULL);
     }
     do {
         EXPECT_OK(mend_get_stats(w.pool, &stats));
         sched_yield();
-    } while (stats.record_lost < 100);
+    } while (stats.record_lost < stats.history_events);
     kit_close(&w);
-    return true;
+    return stats.record_lost == stats.history_events && refusals == 1;
 }
 
 RECORDING_TEST(a_full_disk_costs_events_and_nothing_else)

@@ -393,6 +393,10 @@ KIT_TEST(pool_owners, a_list_takes_what_there_is_room_for)
     EXPECT_INVALID(mend_get_owners(w->pool, MEND_BY_ANY + 1, h, sizeof(*h), 1, &count));
     EXPECT_U64_EQ(77, count);
     EXPECT_FIELDS(h[0], live_bytes, 2 * MEND_MIB);
+    kit_alloc(w, 512, S(0));
+    alloc_as(w, NULL, 4, 2 * MEND_MIB);
+    list(w, h);
+    EXPECT_TRUE(h[0].tag == 2 && h[1].tag == 4); /* of equal ones the older one is first */
 }
 
 /* It rose in half of the stretches, all of them the first. */

@@ -73,6 +73,10 @@ KIT_TEST(pool_scopes, a_scope_has_what_was_allocated_in_it_and_inside_it)
     ALLOC_IN(MEND_MIB, "step"); /* the same again, by a block from the front cache */
     EXPECT_FIELDS(scope_of(w, "", "step"), number, step.number, own_live_bytes, MEND_MIB,
                   pool_peak_bytes, 4 * MEND_MIB, allocations, 3);
+    void *plain = kit_alloc_with(w, 8 * MEND_MIB, NULL, .plain = 1);
+    ALLOC_IN(512, "step");
+    EXPECT_STATS(w, reserved_bytes, scope_of(w, "", "step").pool_reserved_bytes);
+    kit_free(w, plain, NULL);
 }
 
 KIT_TEST(pool_scopes, pages_of_ranges_count)

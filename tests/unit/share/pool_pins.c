@@ -69,6 +69,10 @@ RIG_TEST(pool_pins, what_is_no_mapped_memory_of_the_pool_is_refused)
     expect_refused(r, MEND_ERROR_FOREIGN_POINTER, &outside, 1);
     expect_refused(r, MEND_ERROR_FOREIGN_POINTER, r->blocks[CHUNKS - 1], MEND_GIB);
     kit_expect_words("is not all mapped memory of this pool");
+    release(r, 1);
+    kit_expect_trim(w, 0, CHUNK);
+    void *first = r->blocks[0] < r->blocks[2] ? r->blocks[0] : r->blocks[2];
+    expect_refused(r, MEND_ERROR_FOREIGN_POINTER, first, 3 * CHUNK); /* with a hole in it */
     EXPECT_INVALID(mend_pin(NULL, r->blocks[0], 512));
     EXPECT_INVALID(mend_unpin(NULL, r->blocks[0], 512));
 }

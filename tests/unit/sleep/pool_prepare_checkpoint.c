@@ -56,11 +56,19 @@ static void checkpoint_and_restore(scene *s)
 SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene(r, shareable))
 {
     const char *reason = NULL;
+    uint64_t cursor = 0;
+    mend_history_event events[64];
+    size_t count = 0;
     mend_prepare_checkpoint_report report = MEND_PREPARE_CHECKPOINT_REPORT_INIT;
     EXPECT_ERROR(NOT_SUPPORTED, mend_sim_checkpoint(w->sim, &reason));
     EXPECT_STR_EQ("memory is exported, or was created to be shared with other processes", reason);
+    EXPECT_OK(mend_history_start(w->pool, 64));
     EXPECT_OK(mend_prepare_checkpoint(w->pool, &report));
     EXPECT_U64_EQ(mend_world_stats(w).reserved_bytes, report.exchanged_bytes);
+    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 64, &count));
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_TRUE(events[i].kind != MEND_EVENT_COMPACT);
+    }
     checkpoint_and_restore(r);
     EXPECT_OK(mend_prepare_checkpoint(w->pool, &report)); /* nothing is left to do */
     EXPECT_U64_EQ(0, report.exchanged_bytes);
@@ -118,6 +126,13 @@ SCENE_TEST(pool_prepare_checkpoint, exported_and_pinned_memory_is_named, open_sc
         mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_REFUSAL(PINNED, "1 blocks are exported and 0 imported",
                    mend_prepare_checkpoint(w->pool, NULL));
+    mend_pool *importer = kit_pool(w);
+    void *imported = NULL;
+    EXPECT_OK(mend_import(importer, &token, MEND_EXPORT_TOKEN_BYTES, &imported, NULL));
+    EXPECT_REFUSAL(PINNED, "0 blocks are exported and 1 imported",
+                   mend_prepare_checkpoint(importer, NULL));
+    EXPECT_OK(mend_import_close(importer, imported, S(0)));
+    EXPECT_OK(mend_pool_destroy(importer));
     kit_release(w, r->blocks[0], MEND_MIB / 2, S(0));
     r->blocks[0] = NULL;
     EXPECT_OK(mend_pin(w->pool, r->blocks[1], MEND_MIB));

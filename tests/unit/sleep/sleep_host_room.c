@@ -50,6 +50,7 @@ MEND_TEST(sleep_host_room, it_is_the_least_that_the_machine_and_the_graph_pools_
         {{{"sys/fs/cgroup/memory/memory.limit_in_bytes", "6000\n"},
           {"sys/fs/cgroup/memory/memory.usage_in_bytes", "100\n"}},
          5900},
+        {{{"sys/fs/cgroup/memory/x/memory.limit_in_bytes", "9\n"}}, 5900}, /* of cpu's group */
         {{{"sys/fs/cgroup/memory.max", "50\n"}, {"sys/fs/cgroup/memory.current", "60\n"}}, 0},
     };
     char root[] = "/tmp/mend-host-room-XXXXXX";
