@@ -247,6 +247,15 @@ static void fill_beside_others(scene *s)
     mend_sim_set_foreign_bytes(s->w.sim, 0, 4 * MEND_MIB);
 }
 
+/* ... or so much that the pool needs its own free chunks, too. */
+static void free_beside_others(scene *s)
+{
+    take_row(s);
+    give(s, 0);
+    give(s, 2);
+    mend_sim_set_foreign_bytes(s->w.sim, 0, 3 * MEND_MIB);
+}
+
 typedef struct row {
     const char *name;
     void (*prepare)(scene *s);
@@ -258,6 +267,8 @@ typedef struct row {
 
 static const row rows[] = {
     {"limit", take_row, MEND_MIB, "Raise the limit to 5.00 MiB or more", "would help", raise_limit},
+    {"limit, others", free_beside_others, 3 * MEND_MIB, "Raise the limit to 5.00 MiB", "no setting",
+     raise_limit},
     {"limit, pins", pin_between, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "graph_pools",
      raise_limit},
     {"pins", pin_between, 2 * MEND_MIB, "Undoing pins (mend_unpin) would help", "graph_pools",

@@ -35,10 +35,11 @@ static void expect_refused(mend_world *w, uint64_t size_bytes, const char *advic
 /* Where others hold memory, and in a capture, when nothing is unmapped. */
 KIT_EACH(pool_report, of_a_range_tells_what_would_fit, int, is_captured, 2,
          kit_open_set(w, w->sim_config.memory_bytes = 8 * MEND_MIB,
-                      w->pool_config.limit_bytes = is_captured ? 6 * MEND_MIB : 0))
+                      w->pool_config.limit_bytes = is_captured ? 13 * MEND_MIB / 2 : 0))
 {
     mend_range *range = NULL;
-    EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB,
+                                KIT_OPTIONS(mend_range_options, .page_bytes = MEND_MIB), &range));
     kit_alloc(w, 4 * MEND_MIB, S(0));
     if (is_captured) {
         kit_begin_capture(w, S(1));
@@ -95,6 +96,20 @@ KIT_TEST_IN(pool_report, memory_that_is_kept_free_is_not_held_by_others,
 {
     kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (min_free_bytes)");
     EXPECT_FIELDS(kit_oom_report(), device_others_bytes, 0, device_kept_bytes, 2 * MEND_MIB);
+}
+
+/* Of what is released for one chunk, others get the page first that the device lacks. */
+KIT_TEST_IN(pool_report, what_others_lack_would_not_fit,
+            kit_open_with(w, 8 * MEND_MIB, keeps_2_mib_free))
+{
+    void *blocks[3];
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    kit_alloc_row(w, blocks, 3, MEND_MIB, S(0));
+    kit_free_row(w, blocks, 3, S(0));
+    mend_sim_set_foreign_bytes(w->sim, 0, 4 * MEND_MIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 3 * MEND_MIB, S(0), options, blocks));
+    EXPECT_FIELDS(kit_oom_report(), fitting_bytes, 2 * MEND_MIB);
+    kit_alloc_with(w, 2 * MEND_MIB, S(0), .in_one_chunk = 1);
 }
 
 /* An error of the driver's is no memory of anybody. */

@@ -1,9 +1,11 @@
 /* The members of the process are never gone under a visit. A child of fork has no error, lock or
  * driver of its parent. Other state of a child: tests/process/fork_scenes.c. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/process.h"
@@ -138,9 +140,15 @@ static bool takes_each_lock(void *unused)
     return taken == LOCKS;
 }
 
+/* It has no calls of the parent's threads and no sockets. Its log is as full. */
 static bool begins_anew(void *unused)
 {
-    return takes_each_lock(unused) && mend_list_is_empty(&mend_process_pools.list);
+    const mend_process_shares *inherited = unused;
+    return mend_process_begin_unsafe_call() && takes_each_lock(unused) &&
+           mend_list_is_empty(&mend_process_pools.list) &&
+           mend_process_own_log.shown == MEND_LOG_WARNING &&
+           fcntl(inherited->listener, F_GETFD) < 0 &&
+           fcntl(inherited->visitors[1].socket, F_GETFD) < 0;
 }
 
 MEND_TEST(base_fork, a_child_finds_no_lock_taken_and_no_member)
@@ -148,11 +156,26 @@ MEND_TEST(base_fork, a_child_finds_no_lock_taken_and_no_member)
     mend_process_member member = {.domain = &domain};
     ASSERT_RESULT(MEND_OK, mend_process_prepare());
     mend_process_join(&mend_process_pools, &member);
+    EXPECT_TRUE(mend_process_begin_unsafe_call());
     EXPECT_TRUE(takes_each_lock(NULL));
-    EXPECT_TRUE(mend_test_holds_in_a_child(begins_anew, NULL));
+    mend_process_own_log.shown = MEND_LOG_WARNING;
+    mend_process_shares *shares = &mend_process_own_shares;
+    const bool was_open = shares->is_open; /* by an earlier test: until the process ends */
+    shares->listener = was_open ? shares->listener : dup(2);
+    shares->visitors[1].socket = dup(2);
+    const mend_process_shares inherited = {.listener = shares->listener,
+                                           .visitors = {[1].socket = shares->visitors[1].socket}};
+    shares->is_open = shares->visitors[1].is_here = true;
+    EXPECT_TRUE(mend_test_holds_in_a_child(begins_anew, (void *)&inherited));
+    shares->visitors[1].is_here = false;
+    close(shares->visitors[1].socket);
+    shares->is_open = was_open;
+    EXPECT_TRUE(was_open || close(shares->listener) == 0);
+    mend_process_own_log.shown = 0;
     for (int i = 0; i < LOCKS; i++) {
         mend_mutex_unlock(locks[i]);
     }
+    mend_process_end_unsafe_call();
     mend_process_leave(&mend_process_pools, &member);
 }
 

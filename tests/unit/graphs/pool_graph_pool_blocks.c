@@ -128,7 +128,10 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_maps_again_what_lacks_its_ma
 }
 
 /* Nothing but the request tells the pool of this capture: it must not wait for the context. */
-WORLD_TEST(pool_graph_pool_blocks, a_capture_that_uses_a_named_graph_pool_is_not_spoilt)
+KIT_EACH(pool_graph_pool_blocks, a_capture_that_uses_a_named_graph_pool_is_not_spoilt, int,
+         may_vanish, 2,
+         kit_open_set(w, w->sim_config.memory_bytes = 8 * MEND_MIB,
+                      w->pool_config.detect_destroyed_streams = may_vanish))
 {
     mend_graph_pool *graph_pool = kit_graph_pool(w);
     free_in(graph_pool, alloc_in(w, 512, S(0), graph_pool), S(0));
@@ -140,6 +143,7 @@ WORLD_TEST(pool_graph_pool_blocks, a_capture_that_uses_a_named_graph_pool_is_not
     EXPECT_LEDGER(w, host_syncs, 0);
     mend_sim_graph *graph = kit_end_capture(w, S(0));
     kit_launch_graph(w, graph, S(0));
+    kit_free(w, kit_alloc(w, 512, S(0)), S(0)); /* the stream is named: it is asked about */
     kit_alloc_used(w, 3 * MEND_MIB, S(1), 10);
     mend_sim_graph_destroy(w->sim, graph);
 }
@@ -170,7 +174,9 @@ WORLD_TEST(pool_graph_pool_blocks, a_block_begins_at_the_address_that_was_named)
     kit_free(w, all, S(0));
     void *block = NULL;
     char *middle = all + MEND_MIB;
+    KIT_THREAD(.alignment_bytes = 4 * MEND_MIB); /* the address has its own */
     EXPECT_OK(alloc_with(w, 700, S(0), NULL, middle, &block));
+    mend_set_alloc_options(NULL, NULL);
     EXPECT_PTR_EQ(middle, block);
     void *none = NULL;
     EXPECT_ERROR(OUT_OF_ADDRESS_SPACE, /* taken, in part */

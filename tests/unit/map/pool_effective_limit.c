@@ -80,11 +80,11 @@ FRESH_TEST(pool_effective_limit, is_asked_again_after_a_while)
     request(s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(0, s->questions); /* it goes without them */
     EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s));
-    for (uint64_t left_mib = 4 * DEVICE_MIB; left_mib > 0; left_mib--) {
-        void *block = request(s, MEND_OK, MEND_MIB);
+    for (uint64_t left = 8 * DEVICE_MIB; left > 0; left--) { /* half of the rest stays */
+        void *block = request(s, MEND_OK, MEND_MIB / 2);
         kit_free(&s->w, block, NULL);
     }
-    request(s, MEND_OK, MEND_MIB);
+    request(s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s)); /* from a free run: no query */
     request(s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(1, s->questions);

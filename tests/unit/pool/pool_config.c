@@ -32,7 +32,9 @@ static bool open_by_environment(mend_world *w)
 {
     char *saved =
         set_environment("limit:5MiB,strategy:5,address_reservation:1GiB,allow_stream_waits:off");
+    setenv("MEND_RECORD", "", 1); /* as if it was not set */
     bool is_open = kit_open_set(w, w->pool_config.address_reservation_bytes = 64 * MEND_MIB);
+    unsetenv("MEND_RECORD");
     restore_environment(saved);
     return is_open;
 }

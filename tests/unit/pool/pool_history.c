@@ -146,6 +146,11 @@ RIG_TEST(steps_have_a_cause_a_chunk_and_a_duration, open_rig_of(r, 64 * MEND_MIB
     kit_alloc(w, QUARTER, r->stream);
     EXPECT_U64_EQ(3, read(r));
     EXPECT_FIELDS(r->events[0], kind, MEND_EVENT_CREATE, chunk, 2, cause, MEND_CAUSE_REQUEST);
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_BY_POLICY, NULL)); /* nothing to tell */
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_GIB, r->stream, &block));
+    EXPECT_KINDS(r, MEND_EVENT_OUT_OF_MEMORY);
+    EXPECT_INT_EQ(MEND_CAUSE_LIMIT_REFUSED, r->events[0].cause);
+    EXPECT_PTR_EQ(r->stream, r->events[0].stream);
 }
 
 RIG_TEST(compaction_names_the_chunk_and_the_holes_it_leaves, open_rig_of(r, 8 * MEND_MIB, 0))

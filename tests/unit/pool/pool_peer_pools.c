@@ -269,6 +269,19 @@ FAMILY_TEST(pool_peer_pools, all_that_one_chunk_lacks_is_asked_for, open_family(
     expect_reserved(r, (uint64_t[MOST]){5, 2}, 1);
 }
 
+/* The reservation that a trim left it. */
+KIT_SET_TEST(pool_peer_pools, addresses_that_one_keeps_are_asked_for,
+             (w->sim_config.address_bytes = 20 * MEND_MIB,
+              w->pool_config.address_reservation_bytes = 16 * MEND_MIB))
+{
+    mend_pool *peer = kit_pool(w);
+    leave_idle(peer, 3);
+    EXPECT_OK(mend_trim(peer, 0, MEND_TRIM_IDLE, NULL));
+    kit_alloc(w, 6 * MEND_MIB, NULL);
+    EXPECT_STATS(w, peer_pool_trims, 1);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
 /* None of them knows the capture that the wait of the first one harms: the second waits for
  * nothing, as it might harm another. */
 FAMILY_TEST(pool_peer_pools, what_a_capture_refused_one_is_not_tried_by_another, open_family(r, 2))

@@ -38,7 +38,7 @@ static bool open_plain(mend_world *w, way how, uint64_t limit_bytes)
     w->pool_config.limit_bytes = limit_bytes;
     w->pool_config.plain = how == BY_CONFIG;
     const bool is_open = mend_world_open(w);
-    KIT_THREAD(.plain = how == BY_THREAD);
+    KIT_THREAD(.plain = how == BY_THREAD, .in_one_chunk = how == BY_POOLS);
     return is_open;
 }
 
@@ -56,6 +56,8 @@ static void use_blocks(mend_world *w, int allocations_in_order)
     void *first = kit_alloc(w, MEND_MIB, stream);
     void *second = kit_alloc(w, 700, NULL);
     kit_free(w, kit_alloc(w, 512, MEND_NO_STREAM), MEND_NO_STREAM); /* in no order */
+    kit_free(w, kit_alloc(w, 512, KIT_PER_THREAD), KIT_PER_THREAD);
+    kit_free(w, kit_alloc_with(w, 512, stream, .plain = 1), stream);
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     EXPECT_INT_EQ(allocations_in_order, in_order);
     EXPECT_LEDGER(w, plain_allocations, 2, chunks, 0);
@@ -68,7 +70,8 @@ static void use_blocks(mend_world *w, int allocations_in_order)
     EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 2000); /* the host has waited */
     EXPECT_OK(mend_free(w->pool, first, stream));
     EXPECT_LEDGER(w, plain_allocations, 0);
-    EXPECT_STATS(w, passed_blocks, 0, live_blocks, 0, reserved_bytes, 0, frees, 3);
+    EXPECT_STATS(w, passed_blocks, 0, live_blocks, 0, reserved_bytes, 0, frees, 5,
+                 peak_reserved_bytes, MEND_MIB + 1536);
     kit_end_stream(w, stream);
 }
 
@@ -105,7 +108,7 @@ PLAIN_TEST(frees_in_order_are_awaited_before_memory_is_lacking, BY_POOLS, 0)
     EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
 }
 
-PLAIN_TEST(the_limit_holds_for_what_is_passed, BY_CONFIG, 8 * MEND_MIB)
+PLAIN_TEST(the_limit_holds_for_what_is_passed, BY_CONFIG, 8 * MEND_MIB + 100)
 {
     void *none = NULL;
     mend_available room = MEND_AVAILABLE_INIT;
@@ -134,6 +137,7 @@ PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
     EXPECT_U64_EQ(12 * MEND_MIB, room.after_waiting_bytes);
     EXPECT_REFUSAL(OUT_OF_MEMORY, "the driver has no memory",
                    mend_alloc(w->pool, room.now_bytes + 512, NULL, &none));
+    EXPECT_STATS(w, driver_failures, 2);
     kit_alloc(w, room.now_bytes, NULL);
 }
 
@@ -141,6 +145,8 @@ PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
 PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
 {
     mend_set_alloc_options(NULL, NULL);
+    mend_pool *peer = kit_pool(w);
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 2 * MEND_MIB, NULL), NULL));
     void *in_chunk = kit_alloc(w, 8 * MEND_MIB, NULL);
     kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
     void *none = kit_alloc_with(w, 2 * MEND_MIB, NULL, .plain = 1);
@@ -151,6 +157,8 @@ PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
     EXPECT_STATS(w, passed_bytes, 10 * MEND_MIB, reserved_bytes, 10 * MEND_MIB);
     mend_set_alloc_options(NULL, NULL);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
+    EXPECT_U64_EQ(2 * MEND_MIB, kit_stats(peer).reserved_bytes); /* which would not help */
+    EXPECT_OK(mend_pool_destroy(peer));
 }
 
 /* Above a lowered limit nothing is passed, and a block larger than all chunks gets them all. */
@@ -218,6 +226,15 @@ PLAIN_TEST(a_refused_call_changes_nothing, BY_CONFIG, 0)
     EXPECT_STATS(w, live_blocks, 1, allocations, 1, driver_failures, 2);
     EXPECT_OK(mend_validate(w->pool));
     kit_free(w, block, NULL);
+}
+
+/* ... one that has shut down has nothing left. */
+KIT_LAST_TEST(pool_plain, memory_of_a_driver_that_shut_down_is_free, open_plain(w, BY_CONFIG, 0))
+{
+    void *block = kit_alloc(w, MEND_MIB, NULL);
+    kit_fail(w, "plain_free", 0, 1, MEND_DRIVER_DEINITIALIZED);
+    EXPECT_OK(mend_free(w->pool, block, NULL));
+    EXPECT_OK(mend_pool_destroy(w->pool));
 }
 
 /* A graph would use the memory after its free. */

@@ -52,6 +52,7 @@ KIT_TEST(pool_usage, peaks_are_those_of_sums)
                   usage.peak[MEND_USAGE_RESERVED_BYTES][ALL]);
     kit_free(w, block, NULL);
     set_outside(w, 0);
+    EXPECT_STATS(w, peak_live_bytes, 3 * MEND_MIB);
     block = kit_alloc(w, 4 * MEND_MIB, NULL);
     EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 4 * MEND_MIB, 5 * MEND_MIB);
     EXPECT_STATS(w, peak_live_bytes, 4 * MEND_MIB, peak_large_live_bytes, 4 * MEND_MIB);
@@ -98,5 +99,33 @@ KIT_TEST(pool_usage, peaks_include_woken_blocks)
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_STATS(w, peak_reserved_bytes, 3 * MEND_MIB, reserved_bytes, 0);
     EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 0, 3 * MEND_MIB);
+    EXPECT_OK(mend_reset_peak_stats(w->pool));
+    EXPECT_STATS(w, peak_reserved_bytes, 0, peak_mappings, 0, peak_chunks, 0);
     kit_free(w, block, NULL);
+}
+
+/* ... and none of a block that was freed while it slept, beside one that sleeps on. */
+KIT_TEST(pool_usage, what_is_freed_asleep_leaves_the_peaks)
+{
+    void *halves[2];
+    kit_alloc_row(w, halves, 2, MEND_MIB / 2, NULL);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_free(w, kit_alloc(w, 5 * MEND_MIB, NULL), NULL);
+    EXPECT_OK(mend_reset_peak_stats(w->pool));
+    kit_free(w, halves[0], NULL);
+    kit_free(w, kit_alloc(w, 5 * MEND_MIB, NULL), NULL);
+    EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 0, 5 * MEND_MIB);
+    kit_free(w, halves[1], NULL);
+}
+
+/* Memory of graphs is theirs, whichever stream still uses it. */
+KIT_TEST(pool_usage, memory_of_graphs_waits_for_no_other_stream)
+{
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
+    void *block = kit_alloc(w, MEND_MIB, S(0));
+    EXPECT_OK(mend_record_stream(w->pool, block, S(1)));
+    kit_use(w, S(1), block, MEND_MIB, 1000);
+    kit_free(w, block, S(0));
+    EXPECT_STATS(w, pending_bytes, 0);
+    kit_end_graph_pool(graph_pool, S(0));
 }

@@ -44,6 +44,9 @@ RIG_TEST(pool_pins, count_and_may_overlap)
     EXPECT_OK(mend_pin(w->pool, first, CHUNK));
     EXPECT_OK(mend_pin(w->pool, first + CHUNK / 2, CHUNK / 4));
     EXPECT_STATS(w, pinned_bytes, CHUNK);
+    mend_available room = MEND_AVAILABLE_INIT;
+    EXPECT_OK(mend_get_available(w->pool, r->stream, &room));
+    EXPECT_U64_EQ(0, room.pinned_bytes); /* it lives */
     for (int i = 0; i < CHUNKS; i++) {
         release(r, i);
     }
