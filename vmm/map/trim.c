@@ -153,10 +153,10 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, uin
     const uint64_t passes = heap->streams.passes;
     mend_result result = find_out(heap, asking, &may_unmap);
     if (result == MEND_OK && plan->lacking_bytes != 0) {
-        /* A release for the limit alone frees memory of the device, too. */
-        const uint64_t of_device = mend_min_u64(plan->lacking_bytes, plan->create_bytes);
+        /* While others want memory, none of the device's is free for the creation. */
         wants_bytes = wanted_by_others(heap);
-        const uint64_t bytes = mend_max_u64(plan->lacking_bytes, of_device + wants_bytes);
+        const uint64_t given_bytes = wants_bytes > 0 ? plan->create_bytes + wants_bytes : 0;
+        const uint64_t bytes = mend_max_u64(plan->lacking_bytes, given_bytes);
         const choice which = {.bytes = bytes, .may_unmap = may_unmap, .is_own = true, .plan = plan};
         uint64_t released_bytes = 0;
         uint64_t short_bytes = 0;
