@@ -125,8 +125,13 @@ mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t graph_poo
         uint32_t kept;
         const mend_stream_state *state = &streams->items[i];
         const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
-        if (counts_as_captured(state, !streams->verify) && !is_default &&
-            mend_streams_lookup(streams, state->handle, 0) == MEND_STREAM_UNKNOWN) {
+        if (is_default || !counts_as_captured(state, !streams->verify)) {
+            continue;
+        }
+        const uint32_t outside = mend_streams_lookup(streams, state->handle, 0);
+        /* A stream without an identity in its capture may have a slot that was not asked in it. */
+        if (streams->verify ? !streams->items[outside].seen_captured
+                            : outside == MEND_STREAM_UNKNOWN) {
             const mend_stream_info info = {.id = state->id,
                                            .context = state->context,
                                            .capture = MEND_CAPTURE_ACTIVE,

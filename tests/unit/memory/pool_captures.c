@@ -241,3 +241,25 @@ KIT_RIG_EACH(pool_captures, no_pool_asks_about_a_stream_that_another_one_has_unr
     EXPECT_OK(mend_trim(r->other, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_OK(graph_pool != NULL ? mend_graph_pool_end(graph_pool) : MEND_OK);
 }
+
+/* Whether or not the stream was known before. Streams that come and go make the pool forget others.
+ */
+KIT_EACH(pool_captures, a_capture_outlives_its_graph_pool_in_the_pool_s_memory, int, is_known, 2,
+         kit_open_set(w, w->pool_config.detect_destroyed_streams = 1))
+{
+    mend_graph_pool *graph_pool = NULL;
+    void *block = is_known ? kit_alloc(w, 512, S(0)) : NULL;
+    EXPECT_OK(mend_graph_pool_create(w->pool, &graph_pool));
+    kit_begin_capture(w, S(0));
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .graph_pool = graph_pool);
+    EXPECT_OK(mend_alloc_with(w->pool, 512, S(0), options, &block));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, MEND_NO_STREAM));
+    for (int i = 0; i < 400; i++) {
+        const mend_stream stream = kit_stream(w);
+        kit_free(w, kit_alloc(w, 512, stream), stream);
+        EXPECT_OK(mend_sim_stream_destroy(w->sim, stream));
+    }
+    kit_free(w, kit_alloc(w, MEND_MIB, MEND_NO_STREAM), MEND_NO_STREAM);
+    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    end_whole(w, S(0), block);
+}
