@@ -1,4 +1,5 @@
 /* Blocks for whatever stream: made only of memory that nothing uses any more. */
+#include "tests/support/child.h"
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
 
@@ -274,4 +275,21 @@ KIT_EACH(pool_no_stream, a_capture_that_any_pool_was_told_of_is_left_alone, int,
     EXPECT_OK(is_of_other ? mend_pool_destroy(told) : mend_graph_pool_end(graph_pool));
     alloc_and_free(w, 100, BLOCK_BYTES);
     EXPECT_TRUE(mend_world_stats(w).context_fences > 0);
+}
+
+static bool records_an_event(KIT_UNUSED void *unused)
+{
+    mend_world own;
+    bool records = kit_open_default(&own);
+    alloc_and_free(&own, 20, BLOCK_BYTES);
+    records = records && mend_world_stats(&own).context_fences > 0;
+    kit_close(&own);
+    return records;
+}
+
+KIT_TEST(pool_no_stream, a_child_of_fork_knows_of_no_capture_of_its_parent)
+{
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
+    EXPECT_TRUE(mend_test_holds_in_a_child(records_an_event, NULL));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
 }

@@ -170,6 +170,7 @@ static void expect_on_standard_error(int level, const char *expected)
     if (level != 0) {
         mend_log_show(level);
         mend_log_show(level > 0 ? MEND_LOG_WARNING : level); /* another pool, which asks for less */
+        mend_log_show(-1);                                   /* and one which asks for none */
     }
     fflush(stderr);
     dup2(ends[1], STDERR_FILENO);

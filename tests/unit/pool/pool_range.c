@@ -159,6 +159,10 @@ KIT_SET_TEST(pool_range, an_export_of_all_pages_ends_with_the_range,
     EXPECT_OK(mend_range_commit(range, 0, info.size_bytes, S(0)));
     const mend_export_options *all =
         KIT_OPTIONS(mend_export_options, .size_bytes = info.size_bytes);
+    EXPECT_OK(mend_export(w->pool, info.base, NULL, &token, sizeof(token), NULL, NULL));
+    EXPECT_INVALID(mend_export(w->pool, info.base, all, &token, sizeof(token), NULL, NULL));
+    EXPECT_OK(mend_range_decommit(range, 0, PAGE, S(0))); /* which ends the export */
+    EXPECT_OK(mend_range_commit(range, 0, PAGE, S(0)));
     EXPECT_OK(mend_export(w->pool, info.base, all, &token, sizeof(token), NULL, NULL));
     EXPECT_STATS(w, exported_bytes, info.size_bytes);
     const mend_export_options *more =

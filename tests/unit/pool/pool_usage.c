@@ -129,3 +129,25 @@ KIT_TEST(pool_usage, memory_of_graphs_waits_for_no_other_stream)
     EXPECT_STATS(w, pending_bytes, 0);
     kit_end_graph_pool(graph_pool, S(0));
 }
+
+/* Of two neighbors that wait, only one is in use by a stream beside the one that freed it. */
+KIT_TEST(pool_usage, pending_memory_is_a_region_of_its_own)
+{
+    mend_region regions[4];
+    size_t count = 0;
+    uint64_t pending_bytes = 0;
+    kit_free(w, kit_alloc(w, 3 * MEND_MIB, S(0)), S(0));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_WAIT, NULL));
+    void *block = kit_alloc(w, MEND_MIB, S(0));
+    void *next = kit_alloc(w, MEND_MIB, S(0));
+    EXPECT_OK(mend_record_stream(w->pool, block, S(1)));
+    kit_use(w, S(1), block, MEND_MIB, 100000);
+    kit_free(w, block, S(0));
+    kit_free(w, next, MEND_NO_STREAM);
+    EXPECT_STATS(w, pending_bytes, MEND_MIB);
+    EXPECT_OK(mend_get_regions(w->pool, regions, sizeof(*regions), 4, &count));
+    for (size_t i = 0; i < count; i++) {
+        pending_bytes += regions[i].is_pending ? regions[i].size_bytes : 0;
+    }
+    EXPECT_U64_EQ(MEND_MIB, pending_bytes);
+}
