@@ -14,6 +14,9 @@ SHARE_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
 {
     mend_result result;
     ASSERT_TRUE(share_rig_fill(r));
+    kit_fail(to, "map", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_TRUE(!share_imports(r, &result));
+    EXPECT_STATS(to, address_bytes, 0);
     kit_fail(to, "set_access", 0, 1, MEND_DRIVER_NOT_PERMITTED);
     kit_fail(to, "unmap", 0, 1, MEND_DRIVER_NOT_PERMITTED);
     EXPECT_TRUE(!share_imports(r, &result));

@@ -468,6 +468,24 @@ KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
 
 /* Low pressure: blocks share chunks of 1 MiB. Each check of a world compares the sums of its
  * regions with the statistics (support/regions.h). */
+KIT_TEST_IN(pool_regions, waiting_memory_names_the_only_stream_that_it_waits_for,
+            kit_open_with(w, 256 * MEND_MIB, NULL))
+{
+    mend_region r[4];
+    size_t count = 0;
+    void *blocks[4];
+    kit_alloc_row(w, blocks, 4, 256 * KIB, S(2));
+    for (int i = 0; i < 3; i++) {
+        const mend_stream stream = i % 2 == 0 ? S(0) : S(1);
+        kit_use(w, stream, blocks[i], 256 * KIB, 1000);
+        EXPECT_OK(i == 2 ? mend_record_stream(w->pool, blocks[i], S(1)) : MEND_OK);
+        kit_free(w, blocks[i], stream);
+    }
+    EXPECT_OK(mend_get_regions(w->pool, r, sizeof(*r), 4, &count));
+    ASSERT_U64_EQ(4, count);
+    EXPECT_TRUE(r[0].stream == S(0) && r[1].stream == S(1) && r[2].stream == MEND_NO_STREAM);
+}
+
 KIT_TEST_IN(pool_regions, memory_of_two_graph_pools_is_two_regions,
             kit_open_with(w, 256 * MEND_MIB, NULL))
 {

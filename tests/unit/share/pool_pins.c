@@ -72,12 +72,27 @@ RIG_TEST(pool_pins, what_is_no_mapped_memory_of_the_pool_is_refused)
     expect_refused(r, MEND_ERROR_FOREIGN_POINTER, &outside, 1);
     expect_refused(r, MEND_ERROR_FOREIGN_POINTER, r->blocks[CHUNKS - 1], MEND_GIB);
     kit_expect_words("is not all mapped memory of this pool");
+    for (int i = 0; i < 3; i++) {
+        release(r, i);
+    }
+    kit_free(w, kit_alloc(w, 3 * CHUNK, r->stream), r->stream);
+    kit_alloc_row(w, r->blocks, 3, CHUNK, r->stream); /* side by side */
     release(r, 1);
     kit_expect_trim(w, 0, CHUNK);
-    void *first = r->blocks[0] < r->blocks[2] ? r->blocks[0] : r->blocks[2];
-    expect_refused(r, MEND_ERROR_FOREIGN_POINTER, first, 3 * CHUNK); /* with a hole in it */
+    expect_refused(r, MEND_ERROR_FOREIGN_POINTER, r->blocks[0], 3 * CHUNK); /* with a hole in it */
     EXPECT_INVALID(mend_pin(NULL, r->blocks[0], 512));
     EXPECT_INVALID(mend_unpin(NULL, r->blocks[0], 512));
+}
+
+RIG_TEST(pool_pins, a_refusal_counts_pinned_memory_once)
+{
+    void *pinned = r->blocks[0];
+    release(r, 2);
+    kit_alloc(w, CHUNK / 2, r->stream);
+    EXPECT_OK(mend_pin(w->pool, pinned, CHUNK));
+    release(r, 0);
+    kit_expect_none(w, 3 * CHUNK, r->stream, "(512.00 KiB beside live blocks, 1.00 MiB pinned)");
+    EXPECT_OK(mend_unpin(w->pool, pinned, CHUNK));
 }
 
 RIG_TEST(pool_pins, only_what_was_pinned_is_unpinned)

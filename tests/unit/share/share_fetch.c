@@ -187,6 +187,9 @@ EXPORTER_TEST(share_fetch, nobody_waits_for_an_exporter_that_lets_nobody_in, ope
 
 MEND_TEST(share_fetch, wrong_answers_are_refused)
 {
+    mend_export_token token;
+    mend_token_write(&(mend_token_content){.process = 1}, &token); /* no export has the number 0 */
+    EXPECT_FALSE(mend_token_read(&token, &(mend_token_content){0}));
     EXPECT_REFUSED(e.answers[0].length -= 8);
     EXPECT_REFUSED(e.answers[0].length = 0, e.answers[0].files = MEND_SHARE_BATCH);
     EXPECT_REFUSED(reply->mark++);

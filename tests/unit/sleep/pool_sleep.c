@@ -122,10 +122,15 @@ SLEEP_TEST(pool_sleep, a_list_tells_how_much_has_which_tag)
     kit_begin_capture(w, S(0));
     kit_leave_in_flight(w, SLEEP_BLOCK, S(0), 10, S(0));
     mend_sim_graph *graph = kit_end_capture(w, S(0));
+    mend_range *range = NULL; /* whose pages have the tag of the thread that creates it */
+    const mend_range_options *tagged = KIT_OPTIONS(mend_range_options, .tag = 9);
+    EXPECT_OK(mend_range_create(w->pool, SLEEP_PAGE, tagged, &range));
     mend_set_alloc_options(NULL, NULL);
+    EXPECT_OK(mend_range_commit(range, 0, 1, S(0)));
     EXPECT_OK(mend_get_sleep_tags(w->pool, infos, sizeof(infos[0]), 4, &count));
-    EXPECT_FIELDS(infos[2], tag, 5, live_bytes, 0, graph_bytes, SLEEP_BLOCK);
+    EXPECT_FIELDS(infos[2], tag, 5, live_blocks, 1, graph_bytes, SLEEP_BLOCK);
     EXPECT_U64_EQ(3, count);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
     mend_sim_graph_destroy(w->sim, graph);
     EXPECT_INVALID(mend_get_sleep_tags(w->pool, NULL, sizeof(infos[0]), 1, &count));
     EXPECT_INVALID(mend_get_sleep_tags(w->pool, infos, 0, 4, &count));

@@ -34,6 +34,7 @@ SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
         EXPECT_PTR_EQ(first, again);
         sleep_rig_sleep(r, 1, MEND_DISCARD); /* theirs stays where it is */
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+        EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], SLEEP_BLOCK, read, NULL));
         for (int at = 0; at < SLEEP_BLOCKS; at += 2) {
             kit_write(w, S(0), r->blocks[at], SLEEP_BLOCK);
         }
@@ -84,7 +85,7 @@ SLEEP_TEST(pool_sleep_copies, a_part_that_stays_awake_has_none_of_another_block)
 /* Between two blocks of a chunk lies freed memory, which has no backup. */
 SLEEP_TEST(pool_sleep_copies, a_backup_behind_a_hole_is_the_blocks_own)
 {
-    enum { SIZE = 128 * MEND_KIB };
+    enum { SIZE = 64 * MEND_KIB };
     static unsigned char was[SIZE], is[SIZE];
     char *blocks[3];
     KIT_THREAD(.sleep_tag = 3);
@@ -94,6 +95,7 @@ SLEEP_TEST(pool_sleep_copies, a_backup_behind_a_hole_is_the_blocks_own)
     memcpy(was, blocks[2], SIZE);
     kit_release(w, blocks[1], SIZE, S(0));
     sleep_rig_sleep(r, 3, MEND_BACKUP_HOST);
+    EXPECT_STATS(w, backup_host_bytes, 2 * SIZE);
     EXPECT_OK(mend_read_backup(w->pool, blocks[2] + 512, SIZE - 512, is, NULL));
     EXPECT_INT_EQ(0, memcmp(was + 512, is, SIZE - 512));
     EXPECT_INVALID(mend_read_backup(w->pool, blocks[1], 1, is, NULL));

@@ -96,6 +96,21 @@ KIT_TEST(pool_sleep_graphs, memory_without_a_tag_wakes_whatever_lies_beside_it)
     }
 }
 
+KIT_TEST(pool_sleep_graphs, memory_without_a_tag_wakes_no_block)
+{
+    const uint64_t other = 6;
+    void *block = kit_alloc(w, 128 * MEND_KIB, S(0));
+    kit_begin_capture(w, S(0));
+    kit_leave_in_flight(w, 128 * MEND_KIB, S(0), 10, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_wake(w->pool, &other, 1, NULL));
+    EXPECT_STATS(w, asleep_live_bytes, 128 * MEND_KIB);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, block, S(0));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
 /* Free memory of the graph lies in the chunk of the block, which is split between the two. */
 KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
 {

@@ -1,4 +1,6 @@
 /* Refusals of a sleep and a wake, with their errors, and without any change. */
+#include <stdio.h>
+
 #include "tests/support/files.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
@@ -31,6 +33,17 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
 
 /* A tag that is misspelt names nothing, and the call succeeds. The rules are of a later version,
  * which has a field more. */
+SLEEP_TEST(pool_sleep_refused, of_pinned_chunks_the_first_is_named)
+{
+    char words[64];
+    snprintf(words, sizeof(words), "the first in the chunk at %p;", r->blocks[0]);
+    EXPECT_OK(mend_pin(w->pool, r->blocks[2], 512));
+    EXPECT_OK(mend_pin(w->pool, r->blocks[0], 512));
+    EXPECT_REFUSAL(PINNED, words, mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_unpin(w->pool, r->blocks[0], 512));
+    EXPECT_OK(mend_unpin(w->pool, r->blocks[2], 512));
+}
+
 SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
 {
     const uint64_t half = SLEEP_BLOCKS / 2 * SLEEP_BLOCK;
