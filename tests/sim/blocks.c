@@ -523,7 +523,7 @@ static mend_graph_pool *graph_pool_to_free_in(trial *t, const operation *op,
                        stream != MEND_NO_STREAM && t->graph_pools[number].graph_pool != NULL;
     if (is_possible && block->graph_pool == NOBODY) {
         is_possible = stream == trial_handle(t, block->home, false) &&
-                      trial_is_open(t, block->home) && !t->may_be_lost && t->captures == 0 &&
+                      trial_is_open(t, block->home) && !t->may_be_lost &&
                       trial_follow_graph_pool(t, number, block->home);
     }
     return is_possible ? t->graph_pools[number].graph_pool : NULL;

@@ -176,7 +176,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
                 (call->kind == CALL_WAKE &&
                  t->pools[call->pool].pool->heap.retire.copies.epoch != 0) ||
                 call->kind == CALL_CLOSE || call->kind == CALL_SLEEP || call->kind == CALL_FORGET ||
-                is_passed_in_capture(t, call) || call->kind == CALL_PREPARE_CHECKPOINT ||
+                (call->kind == CALL_FREE && t->config.plain != 0) ||
+                call->kind == CALL_PREPARE_CHECKPOINT ||
                 (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:

@@ -22,8 +22,8 @@ static void make_plain(mend_test_random *r, trial_config *config)
     config->device_pages =
         config->plain == PLAIN_BY_THREAD ? PICK(r, 256, 300) : PICK(r, 256, 512, 1024);
     config->content = config->device_pages == 256;
-    config->address_devices = 0;
-    config->fabric = 0;
+    config->address_devices = 0; /* the pool may have reserved all of them */
+    config->fabric *= config->plain == PLAIN_BY_THREAD;
     config->foreign = 0;
 }
 
@@ -77,7 +77,8 @@ static void draw_config(mend_test_random *r, size_t count, trial_config *config)
     if (trial_random_below(r, 10) == 0) {
         make_plain(r, config);
     }
-    if (!config->plain && !config->foreign && trial_random_below(r, 6) == 0) {
+    if ((!config->plain || config->plain == PLAIN_BY_THREAD) && !config->foreign &&
+        trial_random_below(r, 6) == 0) {
         config->joins = 1 + trial_random_below(r, (uint32_t)count + 1);
     }
     mend_test_random beside = *r; /* so that seeds draw the same as before */

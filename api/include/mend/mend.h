@@ -210,8 +210,9 @@ typedef struct mend_alloc_options {
  * A plain block costs a driver call, and its free waits for all work of the device. It counts in
  * the limit. If the driver has too little memory, idle chunks of all pools of the device are
  * released. A plain block cannot sleep, move, be exported or pinned, or belong to a graph pool.
- * mend_free and mend_record_stream with a captured stream are MEND_ERROR_NOT_SUPPORTED, and a
- * pointer that was freed MEND_ERROR_FOREIGN_POINTER.
+ * Other devices can use it only after cudaDeviceEnablePeerAccess. mend_free and mend_record_stream
+ * with a captured stream are MEND_ERROR_NOT_SUPPORTED, and a pointer that was freed
+ * MEND_ERROR_FOREIGN_POINTER.
  *
  * Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT (also a wrong alignment, a graph pool of
  * another pool or with MEND_NO_STREAM, an address not aligned or with in_one_chunk);

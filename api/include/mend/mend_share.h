@@ -123,7 +123,7 @@ MEND_API mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stre
 
 /*
  * Let another device use all memory of the pool, imported memory included, from now on: in place of
- * cudaDeviceEnablePeerAccess, which does not affect a pool. Two pools of a process enable each
+ * cudaDeviceEnablePeerAccess, which affects only plain blocks. Two pools of a process enable each
  * other by default (mend_pool_config.peers). You may repeat the call. Each device makes mapping
  * more expensive, and you cannot disable it again. Calls the driver for all mapped memory. Never
  * waits for the GPU.
