@@ -251,13 +251,12 @@ static void keep(const mend_span *largest[SHOWN], const mend_span *span)
 static bool tell_remains(const mend_heap *heap, sentence *s)
 {
     mend_stats stats = {0};
-    const mend_zone *zones = heap->zones;
     const uint64_t count = MEND_HEAP_SUM(heap, live_blocks);
     const mend_span *largest[SHOWN] = {NULL};
     MEND_FEATURES_CALL(statistics, heap, &stats);
     if (stats.ranges > 0) {
         add(s, "%lu ranges, %s committed", stats.ranges,
-            mend_words_amount(zones[MEND_ZONE_RANGE].counters.live_bytes).text);
+            mend_words_amount(heap->zones[MEND_ZONE_RANGE].counters.live_bytes).text);
     }
     if (count == 0) {
         return false;
@@ -267,10 +266,7 @@ static bool tell_remains(const mend_heap *heap, sentence *s)
         keep(largest, span != NULL && span->live ? span : NULL);
     }
     add(s, "%s%lu block%s alive, %s; the largest:", s->used > 0 ? ", and " : "", count,
-        count == 1 ? "" : "s",
-        mend_words_amount(zones[MEND_ZONE_SMALL].counters.live_bytes +
-                          zones[MEND_ZONE_LARGE].counters.live_bytes)
-            .text);
+        count == 1 ? "" : "s", mend_words_amount(MEND_HEAP_SUM(heap, live_bytes)).text);
     for (int i = 0; i < SHOWN && largest[i] != NULL; i++) {
         add(s, "%s 0x%lx (%s)", i > 0 ? "," : "", largest[i]->address,
             mend_words_amount(largest[i]->size_bytes).text);

@@ -44,7 +44,7 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
                                              "step"};
         mend_scope_push("a", 0);
         mend_scope_push(scopes[i], 0);
-        blocks[i] = kit_alloc(&w, sizes[i], NULL);
+        blocks[i] = kit_alloc_with(&w, sizes[i], NULL, .plain = i == 3);
         mend_scope_pop();
         mend_scope_pop();
     }
