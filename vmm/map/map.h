@@ -121,6 +121,10 @@ void mend_effective_limit_learn(mend_heap *heap);
 /* Refused memory may be there by now: the driver decides. A driver scope is open. */
 void mend_effective_limit_forget_refusal(mend_heap *heap);
 
+/* Chunks were created: the driver may have given more than it had refused. A driver scope is open.
+ */
+void mend_effective_limit_note_growth(mend_heap *heap);
+
 /* Access for n devices costs the driver n times as much, so a pool names only devices in use. */
 
 /* Empty records of retired mappings, and the devices: the pool's own, and those of the config. */

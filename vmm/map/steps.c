@@ -198,10 +198,8 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_priva
     mend_effective_limit *known = &heap->effective_limit;
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
-    if (result == MEND_OK && known->is_refused && heap->chunks.reserved_bytes > known->bytes) {
-        mend_effective_limit_forget_refusal(heap);
-    }
     if (result != MEND_ERROR_OUT_OF_MEMORY) {
+        mend_effective_limit_note_growth(heap);
         return result;
     }
     /* Asks once in a search, when the answer is forgotten, and when it does not explain it. */
@@ -339,6 +337,13 @@ void mend_effective_limit_forget_refusal(mend_heap *heap)
     if (heap->effective_limit.is_refused) {
         heap->effective_limit.is_refused = false;
         mend_effective_limit_learn(heap);
+    }
+}
+
+void mend_effective_limit_note_growth(mend_heap *heap)
+{
+    if (heap->chunks.reserved_bytes > heap->effective_limit.bytes) {
+        mend_effective_limit_forget_refusal(heap);
     }
 }
 

@@ -137,6 +137,7 @@ static mend_result take_memory(waking *w)
             return no_room(w, lack, "the device");
         }
     }
+    mend_effective_limit_note_growth(heap);
     return MEND_OK;
 }
 

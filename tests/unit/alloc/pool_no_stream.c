@@ -43,7 +43,11 @@ KIT_TEST_IN(pool_no_stream, without_such_events_the_host_waits_now_and_then,
 {
     alloc_and_free(w, 1000, BLOCK_BYTES);
     expect_reserved(w, 160 * MEND_MIB, 1000 * 5 / 128);
-    EXPECT_STATS(w, context_fences, 0);
+    const uint64_t waits = mend_world_stats(w).host_waits;
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0)); /* nor where a capture may begin */
+    alloc_and_free(w, 100, BLOCK_BYTES);
+    EXPECT_STATS(w, context_fences, 0, host_waits, waits);
+    kit_end_graph_pool(graph_pool, S(0));
 }
 
 KIT_TEST_IN(pool_no_stream, a_program_may_forbid_both_until_the_memory_is_full,

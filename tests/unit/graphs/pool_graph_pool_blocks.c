@@ -148,6 +148,16 @@ KIT_EACH(pool_graph_pool_blocks, a_capture_that_uses_a_named_graph_pool_is_not_s
     mend_sim_graph_destroy(w->sim, graph);
 }
 
+/* Outside of a capture it is the stream alone that uses the block. */
+WORLD_TEST(pool_graph_pool_blocks, a_use_that_no_graph_makes_holds_nothing_for_graphs)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    void *block = kit_alloc(w, 5 * MEND_MIB, S(0));
+    EXPECT_OK(mend_graph_pool_record_stream(graph_pool, block, S(1)));
+    kit_free(w, block, S(0));
+    kit_alloc(w, 5 * MEND_MIB, S(0));
+}
+
 WORLD_TEST(pool_graph_pool_blocks, a_block_tells_its_graph_pool_and_tag)
 {
     mend_graph_pool *graph_pool = kit_graph_pool(w);

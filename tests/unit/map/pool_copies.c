@@ -140,6 +140,7 @@ COPIES_TEST(a_wake_that_fails_in_a_capture_says_why)
     (void)kit_alloc(w, 512, S(2));
     kit_fail(w, "stream_synchronize", 0, 2, 999);
     EXPECT_REFUSAL(DRIVER, "cuStreamSynchronize", mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, driver_failures, 2);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(2)));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }

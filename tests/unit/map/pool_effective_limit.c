@@ -149,6 +149,16 @@ QUOTA_TEST(a_hidden_quota_that_grew_is_noticed)
     EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
 }
 
+QUOTA_TEST(a_wake_notices_that_a_hidden_quota_grew)
+{
+    EXPECT_OK(mend_sleep(s->w.pool, NULL, NULL));
+    request(s, MEND_OK, 4 * MEND_MIB);
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 7 * MEND_MIB);
+    quota(s, 0);
+    EXPECT_OK(mend_wake(s->w.pool, NULL, 0, NULL));
+    EXPECT_U64_EQ(DEVICE_MIB, effective_limit_mib(s));
+}
+
 QUOTA_TEST(memory_that_goes_back_lifts_what_was_refused)
 {
     EXPECT_OK(mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL));

@@ -67,6 +67,19 @@ MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
     EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
 }
 
+/* Chunks are large again after a while without. */
+MEND_TEST(policy_budget, emptyings_of_long_ago_do_not_count)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    for (int i = 0; i < 100; i++) {
+        mend_budget_note_emptying(&heap);
+    }
+    EXPECT_TRUE(mend_budget_is_emptied(&heap));
+    heap.zones[MEND_ZONE_LARGE].counters.allocated_bytes += 100 * LIMIT_BYTES;
+    mend_budget_note_emptying(&heap);
+    EXPECT_FALSE(mend_budget_is_emptied(&heap));
+}
+
 /* 10 GiB are live and reserved. Bounds are twice that, and 4 % more. */
 static mend_heap heap_with_peak(uint64_t limit_bytes)
 {

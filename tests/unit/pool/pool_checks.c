@@ -335,6 +335,15 @@ KIT_LAST_TEST(pool_checks, what_still_runs_has_its_buffer_at_the_end,
     EXPECT_LEDGER(w, violations, 0, host_allocations, 0, chunks, 0, streams, MEND_WORLD_STREAMS);
 }
 
+/* ... nor is its memory used meanwhile. */
+POISONED(memory_whose_fill_still_runs_serves_nobody)
+{
+    void *block = kit_alloc(w, 3 * MEND_MIB, S(0));
+    kit_fail(w, "stream_synchronize", 1, 1, MEND_DRIVER_UNKNOWN); /* not the stream's */
+    kit_free(w, block, S(0));
+    EXPECT_TRUE(kit_alloc(w, 3 * MEND_MIB, S(0)) != block);
+}
+
 /* While others sleep a free needs nodes for each chunk of the block. Without host memory it is
  * refused, and the block's contents are its own. */
 typedef struct starved_rig {

@@ -162,6 +162,9 @@ KIT_RIG_EACH(pool_fabric_faults, a_driver_that_refuses_later_ends_new_exports_al
     mend_result result;
     kit_fail(&r->from, "create", 0, 1, answers[i]);
     void *later = kit_alloc(&r->from, 4 * CHUNK, r->from.streams[0]);
+    kit_alloc(&r->from, CHUNK, r->from.streams[0]); /* later chunks have none, either */
+    EXPECT_INT_EQ(MEND_SHARE_NONE,
+                  r->from.pool->heap.chunks.properties.share_types & MEND_SHARE_FABRIC);
     EXPECT_ERROR(NOT_SUPPORTED, share_try_export(r->from.pool, later, &r->ticket));
     kit_expect_words(i == 0 ? "NOT_PERMITTED" : "NOT_SUPPORTED");
     EXPECT_TRUE(share_imports(r, &result));

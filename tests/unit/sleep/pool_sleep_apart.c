@@ -53,6 +53,20 @@ KIT_TEST(pool_sleep_apart, small_tags_take_little_memory)
     kit_release_row(w, blocks, MANY, BLOCK, S(0));
 }
 
+/* Who comes later to a chunk does not change its tag. */
+KIT_SET_TEST(pool_sleep_apart, a_shared_chunk_is_of_the_first_tag,
+             w->pool_config.limit_bytes = 128 * MEND_KIB)
+{
+    void *first = alloc_tagged(w, 1, 70 * MEND_KIB);
+    kit_release(w, alloc_tagged(w, 2, 50 * MEND_KIB), 50 * MEND_KIB, S(0));
+    EXPECT_STATS(w, chunks, 1);
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+    void *second = alloc_tagged(w, 2, 50 * MEND_KIB);
+    EXPECT_STATS(w, chunks, 2);
+    kit_release(w, first, 70 * MEND_KIB, S(0));
+    kit_release(w, second, 50 * MEND_KIB, S(0));
+}
+
 /* A few small blocks beside large ones take a page, which counts where there are many tags. */
 KIT_TEST(pool_sleep_apart, the_small_blocks_of_a_tag_have_a_part_of_their_own)
 {
