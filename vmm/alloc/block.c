@@ -135,7 +135,6 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_req
     }
     if (result == MEND_OK && is_passed) {
         mend_layout_note_peaks(heap, false);
-        mend_usage_note(heap);
         mend_heap_unlock_grow(heap); /* so the cache knows its part of the limit */
     }
     return result;

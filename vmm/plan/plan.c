@@ -76,7 +76,6 @@ void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
         }
         picks->chunks = chunks;
         picks->capacity = capacity;
-        picks->sorted_count = 0; /* the sorted copy is at another place now */
     }
     picks->chunks[picks->count++] = chunk;
     plan->picked_bytes += chunk->size_bytes;
