@@ -155,9 +155,8 @@ KIT_LAST_TEST(pool_corners, a_device_lost_at_the_question_for_a_capture_stays_lo
 /* A thread's own stream is always there. */
 KIT_TEST(pool_corners, a_handle_that_is_refused_is_of_an_unknown_stream)
 {
-    enum { INVALID_HANDLE = 400 };
     void *none = NULL;
-    kit_fail(w, "stream_get_capture", 0, 2, INVALID_HANDLE);
+    kit_fail(w, "stream_get_capture", 0, 2, MEND_DRIVER_INVALID_HANDLE);
     EXPECT_ERROR(UNKNOWN_STREAM, mend_alloc(w->pool, 512, S(0), &none));
     EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 512, KIT_PER_THREAD, &none));
 }

@@ -92,9 +92,11 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     test_recording r;
     EXPECT_OK(mend_scope_push("in the snapshot", 0));
     void *first = kit_alloc(w, 3 * MEND_MIB, NULL);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(1));
     KIT_THREAD(.sleep_tag = 9);
     void *second = kit_alloc(w, 1000, S(1));
     mend_set_alloc_options(NULL, NULL);
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
     EXPECT_OK(mend_scope_pop());
     kit_alloc(w, 5 * MEND_MIB, NULL);
     kit_free(w, first, NULL);
@@ -111,6 +113,7 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     const mend_history_event *small = &r.live.list[r.live.list[0].address != second];
     EXPECT_TRUE(small->address == second && small->requested_bytes == 1000);
     EXPECT_TRUE(small->scope != 0 && small->stream == S(1) && small->tag == 9);
+    EXPECT_TRUE(small->graph_pool == graph_pool && small->is_for_graphs);
     test_recording_clear(&r);
     ask(2); /* each has a file of its own */
     EXPECT_TRUE(exists(2) && !exists(3));

@@ -62,6 +62,7 @@ KIT_TEST(pool_owners, what_has_no_tag_counts_for_its_sleep_tag)
         KIT_THREAD(.sleep_tag = i < 2 ? 6 : 5);
         EXPECT_OK(mend_range_commit(range, i * info.page_bytes, info.page_bytes, S(0)));
     }
+    EXPECT_STATS(w, pages_committed, 3, pages_decommitted, 0, history_lost, 0);
     mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_set_name(MEND_NAME_TAG, 5, "weights"));
     EXPECT_OK(mend_get_owners(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
@@ -76,6 +77,7 @@ KIT_TEST(pool_owners, what_has_no_tag_counts_for_its_sleep_tag)
     uint64_t bytes[MEND_EVENT_KINDS][8] = {{0}};
     for (size_t i = 0; i < count; i++) {
         bytes[events[i].kind][events[i].tag % 8] += events[i].size_bytes;
+        EXPECT_TRUE(events[i].kind != MEND_EVENT_DECOMMIT || events[i].stream == S(0));
     }
     EXPECT_U64_EQ(4 * MEND_MIB, bytes[MEND_EVENT_ALLOC][5]);
     EXPECT_U64_EQ(4 * MEND_MIB, bytes[MEND_EVENT_FREE][5]);

@@ -83,10 +83,12 @@ KIT_TEST(pool_scopes, pages_of_ranges_count)
 {
     mend_range *range = NULL;
     mend_range_info info = MEND_RANGE_INFO_INIT;
-    EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, NULL, &range));
+    const mend_range_options *tagged = KIT_OPTIONS(mend_range_options, .tag = 3);
+    EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, tagged, &range));
     EXPECT_OK(mend_range_get_info(range, &info));
     EXPECT_OK(mend_scope_push("cache", 0));
     EXPECT_OK(mend_range_commit(range, 0, info.page_bytes, NULL));
+    EXPECT_U64_EQ(3, kit_info(w, info.base).tag);
     KIT_THREAD(.sleep_tag = 7); /* the thread's other mark is no obstacle */
     EXPECT_OK(mend_range_commit(range, info.page_bytes, info.page_bytes, NULL));
     mend_set_alloc_options(NULL, NULL);

@@ -13,6 +13,7 @@ SLEEP_TEST(pool_sleep_dropped, the_next_block_there_does_not)
 {
     sleep_rig_sleep(r, 2, MEND_DISCARD);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, dropped_bytes, SLEEP_BLOCKS / 2 * SLEEP_BLOCK);
     for (int i = 1; i < SLEEP_BLOCKS; i += 2) {
         void *dropped = r->blocks[i];
         kit_free(w, dropped, NULL);

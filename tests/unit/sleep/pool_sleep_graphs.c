@@ -98,13 +98,12 @@ KIT_TEST(pool_sleep_graphs, memory_without_a_tag_wakes_whatever_lies_beside_it)
 
 KIT_TEST(pool_sleep_graphs, memory_without_a_tag_wakes_no_block)
 {
-    const uint64_t other = 6;
     void *block = kit_alloc(w, 128 * MEND_KIB, S(0));
     kit_begin_capture(w, S(0));
     kit_leave_in_flight(w, 128 * MEND_KIB, S(0), 10, S(0));
     mend_sim_graph *graph = kit_end_capture(w, S(0));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_wake(w->pool, &other, 1, NULL));
+    EXPECT_OK(mend_wake(w->pool, &(uint64_t){6}, 1, NULL));
     EXPECT_STATS(w, asleep_live_bytes, 128 * MEND_KIB);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, block, S(0));

@@ -40,6 +40,9 @@ SLEEP_TEST(pool_sleep_refused, of_pinned_chunks_the_first_is_named)
     EXPECT_OK(mend_pin(w->pool, r->blocks[2], 512));
     EXPECT_OK(mend_pin(w->pool, r->blocks[0], 512));
     EXPECT_REFUSAL(PINNED, words, mend_sleep(w->pool, NULL, NULL));
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .skip_pinned = 1), &report));
+    EXPECT_FIELDS(report, pinned_bytes, 2 * SLEEP_BLOCK, stayed_bytes, 2 * SLEEP_BLOCK);
     EXPECT_OK(mend_unpin(w->pool, r->blocks[0], 512));
     EXPECT_OK(mend_unpin(w->pool, r->blocks[2], 512));
 }
