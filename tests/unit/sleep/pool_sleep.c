@@ -18,6 +18,7 @@ SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
     EXPECT_OK(mend_sleep(w->pool, &options, &report));
     EXPECT_FIELDS(report, file_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, host_bytes, 0);
     EXPECT_STATS(w, backup_file_bytes, report.file_bytes);
+    EXPECT_REFUSAL(ASLEEP, "all 8388608 bytes", mend_sleep(w->pool, &options, NULL));
     EXPECT_U64_EQ(0, mend_world_ledger(w).host_allocations); /* the buffers went */
     EXPECT_TRUE(mend_world_check(w));
     mend_wake_report woken = MEND_WAKE_REPORT_INIT;

@@ -105,7 +105,6 @@ KIT_TEST(pool_sleep_graphs, memory_without_a_tag_wakes_no_block)
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_wake(w->pool, &(uint64_t){6}, 1, NULL));
     EXPECT_STATS(w, asleep_live_bytes, 128 * MEND_KIB);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, block, S(0));
     mend_sim_graph_destroy(w->sim, graph);
 }
