@@ -100,7 +100,8 @@ KIT_TEST(pool_usage, peaks_include_woken_blocks)
     EXPECT_STATS(w, peak_reserved_bytes, 3 * MEND_MIB, reserved_bytes, 0);
     EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 0, 3 * MEND_MIB);
     EXPECT_OK(mend_reset_peak_stats(w->pool));
-    EXPECT_STATS(w, peak_reserved_bytes, 0, peak_mappings, 0, peak_chunks, 0);
+    EXPECT_STATS(w, peak_reserved_bytes, 0, peak_mappings, 0, peak_chunks, 0,
+                 peak_large_reserved_bytes, 0);
     kit_free(w, block, NULL);
 }
 
@@ -115,6 +116,7 @@ KIT_TEST(pool_usage, what_is_freed_asleep_leaves_the_peaks)
     kit_free(w, halves[0], NULL);
     kit_free(w, kit_alloc(w, 5 * MEND_MIB, NULL), NULL);
     EXPECT_ROW(usage_of(w), MEND_USAGE_BYTES, 0, 5 * MEND_MIB);
+    EXPECT_ROW(usage_of(w), MEND_USAGE_REQUESTED_BYTES, 0, 5 * MEND_MIB);
     kit_free(w, halves[1], NULL);
 }
 
