@@ -354,9 +354,52 @@ KIT_TEST_IN(pool_graph_pool_blocks, a_chunk_is_at_one_address,
     EXPECT_TRUE(mend_world_stats(w).chunks_moved > 0);
     mend_graph_pool_block both[3] = {first, behind, later};
     expect_refusal(graph_pool, both, 3, "another block lies there");
+    EXPECT_OK(mend_pin(w->pool, later.pointer, 1));
+    expect_refusal(graph_pool, both, 1, "was given to something else"); /* which stays there */
+    EXPECT_OK(mend_unpin(w->pool, later.pointer, 1));
     free_in(graph_pool, later.pointer, stream);
     expect_refusal(graph_pool, both, 3, "its memory was at another address");
     EXPECT_OK(restore(graph_pool, both, 2));
     both[1] = later;
     EXPECT_OK(restore(graph_pool, &both[1], 1));
+}
+
+WORLD_64_TEST(pool_graph_pool_blocks, restored_blocks_are_of_their_own_streams)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block two[2] = {{alloc_in(w, 8192, S(0), graph_pool), 8192, S(0), 7},
+                                    {alloc_in(w, 8192, S(1), graph_pool), 8192, S(1), 7}};
+    free_in(graph_pool, two[0].pointer, S(0));
+    free_in(graph_pool, two[1].pointer, S(1));
+    const uint64_t placed = mend_world_stats(w).placed_in_run;
+    EXPECT_OK(restore(graph_pool, two, 2));
+    EXPECT_STATS(w, placed_in_run, placed + 2);
+    EXPECT_OK(restore(graph_pool, two, 1)); /* the other one is freed on its own stream */
+    EXPECT_PTR_EQ(two[1].pointer, alloc_in(w, 8192, S(1), graph_pool));
+}
+
+/* It was freed outside of the graph pool, on a stream that is busy. */
+WORLD_64_TEST(pool_graph_pool_blocks, memory_that_a_graph_used_is_restored)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block used = {kit_alloc(w, 8192, S(1)), 8192, S(0), 7};
+    kit_begin_capture(w, S(0));
+    EXPECT_OK(mend_graph_pool_record_stream(graph_pool, used.pointer, S(0)));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    kit_launch(w, S(1), MEND_SIM_WORK_TOUCH, used.pointer, 8192, 0, 1000);
+    kit_free(w, used.pointer, S(1));
+    EXPECT_OK(restore(graph_pool, &used, 1));
+    expect_blocks(graph_pool, &used, 1);
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
+WORLD_64_TEST(pool_graph_pool_blocks, idle_memory_that_no_graph_pool_keeps_is_restored)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    mend_graph_pool_block idle = {kit_alloc(w, 4096, S(0)), 4096, S(0), 7};
+    kit_alloc(w, 4096, S(0));
+    kit_free(w, idle.pointer, S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_OK(restore(graph_pool, &idle, 1));
+    expect_blocks(graph_pool, &idle, 1);
 }

@@ -222,6 +222,9 @@ KIT_TEST_IN(pool_collect, what_the_gpu_still_uses_is_offered,
     kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 0, 1000);
     EXPECT_U64_EQ(0, collect(w));
     EXPECT_U64_EQ(0, mend_shared_limit_file_look(&other, 0).offered_bytes); /* it lives */
+    const uint64_t want = mend_shared_limit_file_want(&other, 8 * MEND_MIB);
+    EXPECT_U64_EQ(0, collect(w));
+    EXPECT_U64_EQ(0, mend_shared_limit_file_look(&other, want).offered_bytes); /* as answered */
     kit_free(w, block, S(0));
     EXPECT_U64_EQ(0, collect(w));
     EXPECT_U64_EQ(3 * MEND_MIB, mend_shared_limit_file_look(&other, 0).offered_bytes);

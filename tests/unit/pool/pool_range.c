@@ -52,6 +52,7 @@ RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
 {
     mend_range *large = create(w, MEND_GIB, 2 * PAGE);
     expect_commit(range, PAGE, PAGE, S(0));
+    EXPECT_U64_EQ(7, kit_info(w, at(range, PAGE)).tag);
     use(w, range, PAGE, PAGE, S(0));
     const mend_range_part parts[] = {
         {range, 0, 3 * PAGE}, {large, 4 * PAGE, 4 * PAGE}, {large, 12 * PAGE, PAGE}};

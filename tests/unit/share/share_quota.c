@@ -61,7 +61,7 @@ static void *wait_for_room(void *argument)
 
 /* The giver hears of the wait. The waiter holds its lock until it sleeps, so it has looked when the
  * lock is free. */
-static void wait_and_give(scene *r)
+static void wait_and_give(scene *r, uint64_t most_bytes)
 {
     pthread_t thread;
     const mend_wants before = r->giver.others.ask(&r->giver.others);
@@ -72,7 +72,8 @@ static void wait_and_give(scene *r)
         sched_yield();
     }
     mend_mutex_lock(&r->waiter.mutex);
-    mend_shared_limit_file_give(&r->giver.slot, wants.bytes);
+    mend_shared_limit_file_give(&r->giver.slot, mend_min_u64(wants.bytes, most_bytes));
+    mend_shared_limit_file_offer(&r->giver.slot, 0, true, wants.newest);
     mend_mutex_unlock(&r->waiter.mutex);
     pthread_join(thread, NULL);
 }
@@ -81,14 +82,21 @@ static void wait_and_give(scene *r)
 
 QUOTA_TEST(share_quota, a_request_waits_for_what_others_give)
 {
-    wait_and_give(r);
+    wait_and_give(r, UINT64_MAX);
+    EXPECT_TRUE(r->has_room);
+}
+
+/* With some of it, the request is tried again. */
+QUOTA_TEST(share_quota, less_than_it_waits_for_is_news_too)
+{
+    wait_and_give(r, 50);
     EXPECT_TRUE(r->has_room);
 }
 
 QUOTA_TEST(share_quota, what_comes_late_is_not_waited_for)
 {
     mend_test_let_patience_end(true);
-    wait_and_give(r);
+    wait_and_give(r, UINT64_MAX);
     mend_test_let_patience_end(false);
     EXPECT_FALSE(r->has_room);
 }

@@ -139,3 +139,23 @@ MEND_TEST(pool_sleep_graphs, a_launch_of_a_sleeping_graph_is_a_violation)
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     mend_sim_destroy(w->sim);
 }
+
+/* The rest of its chunk, of another tag, sleeps without one. */
+KIT_TEST(pool_sleep_graphs, memory_that_sleeps_by_a_rule_wakes_by_its_tag)
+{
+    const uint64_t tags[] = {5, 6, 7};
+    kit_begin_capture(w, S(0));
+    for (uint64_t i = 0; i < 2; i++) {
+        KIT_THREAD(.sleep_tag = tags[i]);
+        kit_leave_in_flight(w, (256 - 128 * i) * MEND_KIB, S(0), 10, S(0));
+    }
+    mend_set_alloc_options(NULL, NULL);
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    EXPECT_STATS(w, chunks, 1);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(6, MEND_DISCARD, .graphs = MEND_DISCARD), NULL));
+    EXPECT_OK(mend_wake(w->pool, &tags[2], 1, NULL));
+    EXPECT_TRUE(mend_world_stats(w).asleep_bytes > 0);
+    EXPECT_OK(mend_wake(w->pool, &tags[1], 1, NULL));
+    kit_launch_graph(w, graph, S(0));
+    mend_sim_graph_destroy(w->sim, graph);
+}

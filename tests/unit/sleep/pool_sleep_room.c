@@ -236,3 +236,28 @@ SLEEP_TEST(pool_sleep_room, what_ends_while_room_is_made_takes_no_memory)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, &report));
     EXPECT_U64_EQ((SLEEP_BLOCKS - 1) * SLEEP_BLOCK, report.woken_bytes);
 }
+
+/* The wait for it is not allowed, and no reason to answer anything else. */
+SLEEP_TEST(pool_sleep_room, a_capture_hides_no_lack_of_memory)
+{
+    mend_pool *peer = kit_pool(w);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    void *other = kit_alloc_from(peer, 60 * MEND_MIB, S(0));
+    kit_free(w, kit_alloc(w, MEND_MIB, S(1)), S(1));
+    kit_begin_capture(w, S(1));
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "the device is short of", mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
+    EXPECT_OK(mend_free(peer, other, S(0)));
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
+SLEEP_TEST(pool_sleep_room, memory_of_a_graph_that_ended_is_room)
+{
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_begin_capture(w, S(0));
+    kit_leave_in_flight(w, 3 * SLEEP_BLOCK, S(0), 10, S(0));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
+    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCKS * SLEEP_BLOCK));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+}
