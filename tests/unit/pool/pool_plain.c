@@ -78,7 +78,12 @@ static void use_blocks(mend_world *w, int allocations_in_order)
 KIT_RIG_EACH(pool_plain, each_way_passes_all_blocks, int, how, BY_THREAD + 1, mend_world, w,
              open_plain(w, (way)how, 0), close_plain(w))
 {
+    mend_graph_pool *graph_pool = NULL;
     EXPECT_STATS(w, bare_device, how == WITHOUT_POOLS);
+    if (how != BY_THREAD) {
+        EXPECT_REFUSAL(NOT_SUPPORTED, "mend_graph_pool_create: the pool passes",
+                       mend_graph_pool_create(w->pool, &graph_pool));
+    }
     use_blocks(w, how == BY_POOLS ? 2 : 0);
 }
 

@@ -103,7 +103,7 @@ SCENE_TEST(pool_prepare_checkpoint, without_room_for_a_copy_it_fails, open_scene
     EXPECT_REFUSAL(OUT_OF_MEMORY, "put blocks to sleep first",
                    mend_prepare_checkpoint(w->pool, NULL));
     EXPECT_LEDGER(w, chunk_bytes, held_bytes);
-    EXPECT_OK(mend_set_limit(w->pool, 0));
+    EXPECT_OK(mend_set_limit(w->pool, held_bytes + MEND_MIB));
     EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
 }
 
