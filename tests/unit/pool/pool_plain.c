@@ -143,7 +143,11 @@ PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
     EXPECT_REFUSAL(OUT_OF_MEMORY, "the driver has no memory",
                    mend_alloc(w->pool, room.now_bytes + 512, NULL, &none));
     EXPECT_STATS(w, driver_failures, 2);
+    mend_sim_set_foreign_bytes(w->sim, 0, MEND_MIB); /* it gives whole steps */
+    EXPECT_OK(mend_get_available(w->pool, NULL, &room));
+    EXPECT_U64_EQ(10 * MEND_MIB, room.now_bytes);
     kit_alloc(w, room.now_bytes, NULL);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
 }
 
 /* Chunks and plain blocks share one limit and one device, and idle chunks are released for them. */

@@ -123,3 +123,23 @@ SLEEP_TEST(pool_sleep_faults, a_pass_fails_while_a_chunk_stays_away)
     EXPECT_STATS(w, unmapped_blocks, 1);
     EXPECT_OK(mend_compact(w->pool, NULL, NULL));
 }
+
+/* A page of several chunks, of which one does not come back, is one block. */
+KIT_TEST(pool_sleep_faults, a_page_that_stays_away_counts_once)
+{
+    enum { PAGE = 8 << 20 };
+    mend_range *ranges[2];
+    kit_free(w, kit_alloc(w, PAGE / 2, S(0)), S(0));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(mend_range_create(
+            w->pool, PAGE, KIT_OPTIONS(mend_range_options, .page_bytes = PAGE), &ranges[i]));
+        EXPECT_OK(mend_range_commit(ranges[i], 0, PAGE, S(0)));
+    }
+    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, "map", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_STATS(w, unmapped_blocks, 1);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
+}

@@ -1,4 +1,5 @@
 /* Graphs that were captured before a sleep are launched after the wake. */
+#include "mend/mend_frameworks.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 static const uint64_t size_bytes = 3 * MEND_MIB;
@@ -124,6 +125,27 @@ KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, block, S(0));
     mend_sim_graph_destroy(w->sim, graph);
+}
+
+KIT_TEST(pool_sleep_graphs, free_memory_of_two_tags_stays_apart)
+{
+    enum { COUNT = 2, BYTES = 32 << 10 };
+    EXPECT_OK(mend_set_limit(w->pool, COUNT * BYTES)); /* one chunk */
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
+    void *blocks[COUNT];
+    for (uint64_t i = 0; i < COUNT; i++) {
+        KIT_THREAD(.sleep_tag = 5 + i);
+        blocks[i] = kit_alloc(w, BYTES, S(0));
+    }
+    mend_set_alloc_options(NULL, NULL);
+    kit_free_row(w, blocks, COUNT, S(0));
+    mend_sim_graph_destroy(w->sim, kit_end_captured_graph_pool(w, S(0), graph_pool));
+    mend_sleep_tag_info infos[COUNT + 1];
+    size_t count = 0;
+    EXPECT_OK(mend_get_sleep_tags(w->pool, infos, sizeof(*infos), COUNT + 1, &count));
+    ASSERT_U64_EQ(COUNT, count);
+    EXPECT_U64_EQ(BYTES, infos[0].graph_bytes);
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
 }
 
 MEND_TEST(pool_sleep_graphs, a_launch_of_a_sleeping_graph_is_a_violation)
