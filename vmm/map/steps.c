@@ -198,8 +198,10 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, bool is_priva
     mend_effective_limit *known = &heap->effective_limit;
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
-    if (result != MEND_ERROR_OUT_OF_MEMORY) {
+    if (result == MEND_OK) {
         mend_effective_limit_note_growth(heap);
+    }
+    if (result != MEND_ERROR_OUT_OF_MEMORY) {
         return result;
     }
     /* Asks once in a search, when the answer is forgotten, and when it does not explain it. */
