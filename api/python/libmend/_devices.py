@@ -204,9 +204,7 @@ def compact(device: object = 0) -> int:
 
 
 @contextlib.contextmanager
-def alloc_options(
-    *, in_one_chunk: bool | None = None, alignment: int = 0
-) -> Iterator[None]:
+def alloc_options(*, in_one_chunk: bool | None = None, alignment: int = 0) -> Iterator[None]:
     """Sets options of each block that this thread allocates inside the `with`, by any hook. With
     `in_one_chunk` it lies in one physical allocation, for libraries that register memory. False
     means that it need not. None leaves the choice to the pool. The block begins at a multiple of
