@@ -99,8 +99,8 @@ static poison *take(struct mend_checks *c, uint64_t from, uint64_t end)
     poison *p = first_behind(c, from);
     while (p != NULL && p->address < end) {
         mend_tree_remove(&c->poisoned, &p->by_address);
-        insert(c, p->address, mend_min_u64(from, end_of(p)), &p->was);
-        insert(c, mend_max_u64(end, p->address), end_of(p), &p->was);
+        insert(c, p->address, from, &p->was);
+        insert(c, end, end_of(p), &p->was);
         const uint64_t last = mend_min_u64(end, end_of(p));
         p->address = mend_max_u64(from, p->address);
         p->size_bytes = last - p->address;

@@ -139,8 +139,7 @@ static mend_result read_targets(restoration *r, const mend_graph_pool_block *blo
 static bool is_there(const restoration *r, const target *t)
 {
     const mend_span *span = mend_pointer_map_find(&r->heap->blocks, t->address);
-    return span != NULL && span->live &&
-           mend_graph_pool_number_of(r->heap, span) == r->graph_pool &&
+    return span != NULL && mend_graph_pool_number_of(r->heap, span) == r->graph_pool &&
            span->size_bytes == t->size_bytes && span->requested_bytes == t->block.size_bytes &&
            span->stream == t->block.stream;
 }
@@ -149,9 +148,8 @@ static bool is_there(const restoration *r, const target *t)
 static bool is_kept(const restoration *r, const mend_waits *waits)
 {
     const mend_stream_state *streams = r->heap->streams.items;
-    bool is_kept =
-        waits->first.epoch != 0 && streams[waits->first.stream].graph_pool == r->graph_pool;
-    for (const mend_wait *at = waits->others; at != NULL && !is_kept; at = at->next) {
+    bool is_kept = false;
+    for (const mend_wait *at = &waits->all; at != NULL && !is_kept; at = at->next) {
         is_kept = streams[at->stamp.stream].graph_pool == r->graph_pool;
     }
     return is_kept;
@@ -442,7 +440,6 @@ mend_result mend_graph_pool_restore(mend_graph_pool *graph_pool,
     mend_pool *pool = graph_pool->pool;
     MEND_TRY(mend_pool_enter_all(pool));
     restoration r = {.heap = &pool->heap, .graph_pool = graph_pool->number, .target_count = count};
-    mend_pointer_map_init(&r.ways_back);
     const mend_result result =
         pool->heap.chunks.asleep_count > 0
             ? mend_failure(

@@ -68,7 +68,6 @@ void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
                                                    .stream = stretch->stream,
                                                    .tag = stretch->tag});
     }
-    stretch->from = stretch->end;
 }
 
 void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page)

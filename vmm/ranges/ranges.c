@@ -33,8 +33,7 @@
 /* Ranges have sums of the chunks that are mapped in them. */
 static mend_chunk_sums *sums_at(mend_chunks *chunks, uint64_t address)
 {
-    mend_range *range = mend_range_at(MEND_CONTAINER_OF(chunks, mend_heap, chunks), address);
-    return range != NULL ? &range->sums : NULL;
+    return &mend_range_at(MEND_CONTAINER_OF(chunks, mend_heap, chunks), address)->sums;
 }
 
 MEND_TREE_ORDER(compare_address, mend_range, by_address, address);
@@ -272,7 +271,7 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_byte
     size_t count = 1; /* without parts of one range that touch the one before */
     for (size_t i = 1; i < part_count; i++) {
         mend_part *last = &parts[count - 1];
-        if (parts[i].range == last->range && parts[i].from <= last->end) {
+        if (parts[i].from <= last->end) { /* ranges touch none */
             last->end = mend_max_u64(last->end, parts[i].end);
         } else {
             parts[count++] = parts[i];
@@ -480,10 +479,8 @@ void mend_ranges_clear(mend_heap *heap)
 void mend_ranges_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
 {
     mend_range *range = MEND_CONTAINER_OF(deferred, mend_range, deferred);
-    mend_space *space = &heap->range_space;
     mend_trim_between(heap, range->address, mend_range_end(range), asking);
-    if (mend_space_free_from(space, range->address) >= range->size_bytes &&
-        mend_space_disown(space, range->address)) {
+    if (mend_space_disown(&heap->range_space, range->address)) {
         drop(heap, range);
     }
 }

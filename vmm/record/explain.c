@@ -201,11 +201,8 @@ static void add_advice(mend_heap *heap, const mend_unserved *unserved, sentence 
     if (advice.used > 0) {
         join(&all, advice.text);
     }
-    add_amount(&all, all.used > 0 ? "; a request of " : "A request of ", f->fitting_bytes,
-               " would fit");
-    if (all.used > 0) {
-        add(s, " %s.", all.text);
-    }
+    add_amount(&all, "; a request of ", f->fitting_bytes, " would fit");
+    add(s, " %s.", all.text);
 }
 
 /* ---- the sentences --------------------------------------------------------------------------- */

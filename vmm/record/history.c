@@ -172,7 +172,7 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
         size_t most = (size_t)mend_min_u64(capacity - done, EVENTS_AT_A_TIME);
         mend_heap_lock(heap);
         const mend_history *history = &mend_observers_of(heap)->history;
-        if (done == 0 && *cursor > history->next) {
+        if (*cursor > history->next) {
             mend_heap_unlock(heap);
             return mend_pool_invalid("mend_history_read: the cursor is after the last event");
         }

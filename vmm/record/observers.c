@@ -284,7 +284,7 @@ mend_result mend_scope_pop(void)
     }
     MEND_INVALID_IF(own->scope == 0, "mend_scope_pop: the thread is in no scope");
     const uint32_t around = mend_scopes_around(own->scope);
-    if (shares(own) && own->shares_from == own->depth) {
+    if (own->shares_from == own->depth) {
         enter(own, 0);
         own->shares_from = 0;
     }

@@ -56,8 +56,7 @@ typedef mend_owners_sum table;
 static bool has_key(const key *a, const key *b)
 {
     return a->scope == b->scope && a->stack == b->stack && a->tag == b->tag &&
-           a->block_bytes == b->block_bytes && a->stream == b->stream &&
-           a->has_stream == b->has_stream && a->is_class == b->is_class;
+           a->block_bytes == b->block_bytes && a->stream == b->stream && a->is_class == b->is_class;
 }
 
 /* The sum of this key, or a free slot for it. */

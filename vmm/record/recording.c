@@ -35,7 +35,7 @@ static uint8_t *put_address(uint8_t *to, const mend_record_past *past, const men
         const uint64_t back = (uint64_t)(&past->rows[past->count - 1] - known);
         return put_number(to, back << MEND_AT_BITS | MEND_AT_EARLIER);
     }
-    if (by % MEND_GRANULE_BYTES == 0 && folded(by) < UINT64_C(1) << 62) {
+    if (by % MEND_GRANULE_BYTES == 0) {
         const uint64_t granules = (uint64_t)((int64_t)by / (int64_t)MEND_GRANULE_BYTES);
         return put_number(to, folded(granules) << MEND_AT_BITS | MEND_AT_GRANULES);
     }

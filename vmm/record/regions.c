@@ -74,7 +74,7 @@ static void meet_stamp(const mend_heap *heap, mend_stamp stamp, mend_region *reg
     if (stamp.epoch == 0 || mend_stamp_has_passed(&heap->streams, stamp)) {
         return;
     }
-    const bool is_there = stamp.stream != MEND_STREAM_UNKNOWN && state->known && !state->has_ended;
+    const bool is_there = stamp.stream != MEND_STREAM_UNKNOWN && state->known;
     const bool is_first = region->kind == MEND_REGION_FREE;
     region->kind = MEND_REGION_WAITING;
     region->stream = is_first && is_there ? state->handle : MEND_NO_STREAM;
@@ -378,11 +378,12 @@ void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)
 {
     char name[PATH_MAX];
     snapshot *s = calloc(1, sizeof(*s));
-    int error = s == NULL ? ENOMEM : ENAMETOOLONG;
-    if (s != NULL && strlen(path) + SUFFIX_BYTES <= sizeof(name)) {
+    int error = ENOMEM;
+    static_assert(MEND_CONFIGURATION_PATH + SUFFIX_BYTES <= sizeof(name), "each path fits");
+    if (s != NULL) {
         mend_pointer_map_init(&s->told);
         memcpy(name, path, strlen(path) + 1);
-        error = take(pool, s) ? 0 : ENOMEM;
+        error = take(pool, s) ? 0 : error;
     }
     if (error == 0) {
         s->to.file = open_next(name, strlen(path), number);
