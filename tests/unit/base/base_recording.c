@@ -22,13 +22,13 @@ static mend_history_event event_of(uint64_t i)
         .kind = 1 + (int)(i % (MEND_EVENT_KINDS - 1)),
         .is_for_graphs = i % 5 == 0,
         .address = (void *)(uintptr_t)(i % 3 == 0 ? UINT64_MAX - i : i << 9),
-        .size_bytes = i % 7 == 0 ? wild : 512 * i,
+        .size_bytes = i % 7 == 0 ? 512 * i : wild,
         .stream = i % 2 == 0 ? MEND_NO_STREAM : NULL,
         .graph_pool = (mend_graph_pool *)(uintptr_t)(i % 11 == 0 ? i : 0),
-        .tag = i % 13 == 0 ? UINT64_MAX : 0,
+        .tag = i % 13 == 0 ? UINT64_MAX : wild,
         .requested_bytes = i,
         .chunk = i / 2,
-        .duration_ns = i % 17 == 0 ? wild : 0,
+        .duration_ns = i % 17 == 0 ? 0 : wild,
         .scope = (uint32_t)(i % 19),
         .cause = (int)(i % MEND_CAUSES),
         .stack = (uint32_t)(i % 23 == 0 ? i : 0),
@@ -53,7 +53,8 @@ MEND_TEST(base_recording, events_come_back_as_they_were)
     const size_t bytes = mend_record_seal(&block, 3, 4);
     mend_record_reader reader;
     mend_history_event event;
-    EXPECT_TRUE(end > 1000);
+    EXPECT_TRUE(end > 1000 && end < MEND_RECORD_EVENTS_MOST); /* a block that has no bytes left */
+    EXPECT_TRUE(block.head.bytes <= MEND_RECORD_CONTENT_BYTES);
     ASSERT_TRUE(mend_record_open(&reader, (const uint8_t *)&block, bytes));
     EXPECT_U64_EQ(3, reader.head.number);
     EXPECT_U64_EQ(4, reader.head.lost);
@@ -135,6 +136,10 @@ MEND_TEST(base_recording, names_of_scopes_come_back)
     char name[MEND_SCOPE_NAME_BYTES];
     uint32_t around = 0;
     mend_record_begin(&block, MEND_RECORD_SCOPES);
+    while (mend_record_add_name(&block, 0, UINT64_MAX, "of a block that is full")) {
+    }
+    EXPECT_TRUE(block.head.bytes <= MEND_RECORD_CONTENT_BYTES);
+    mend_record_begin(&block, MEND_RECORD_SCOPES);
     for (uint32_t i = 0; i < 3; i++) {
         EXPECT_TRUE(mend_record_add_name(&block, 0, i * 1000, names[i]));
     }
@@ -176,10 +181,19 @@ MEND_TEST(base_recording, a_full_ring_loses_events_and_counts_them)
         mend_event_ring_pass(&ring);
     }
     EXPECT_TRUE(mend_event_ring_next(&ring) == NULL);
+    mend_process_failure()->oom_report.struct_size = 0;
     mend_events_note(&heard, MEND_EVENT_OUT_OF_MEMORY, 0, 512, 0);
     EXPECT_INT_EQ(0, eventfd_read(ring.bell, &rung));
     EXPECT_U64_EQ(MEND_EVENT_RING_ROOM + BEYOND + 1, mend_event_ring_next(&ring)->sequence);
     EXPECT_U64_EQ(0, history.held);
+    EXPECT_U64_EQ(0, ring.failures_written); /* the thread has none */
+    mend_process_failure()->oom_report.struct_size = sizeof(mend_oom_report);
+    for (uint64_t i = 0; i <= MEND_EVENT_RING_FAILURES; i++) {
+        mend_events_note(&heard, MEND_EVENT_OUT_OF_MEMORY, 0, 512, 0);
+    }
+    EXPECT_U64_EQ(MEND_EVENT_RING_FAILURES, ring.failures_written); /* they are whole */
+    EXPECT_U64_EQ(MEND_EVENT_RING_ROOM + BEYOND + 2, ring.failures[0].sequence);
+    mend_process_failure()->oom_report.struct_size = 0;
     close(ring.bell);
     free(ring.events);
 }

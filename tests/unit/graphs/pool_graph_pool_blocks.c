@@ -59,30 +59,6 @@ static mend_result restore(mend_graph_pool *graph_pool, const mend_graph_pool_bl
 #define WORLD_TEST(suite, name)    KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 #define WORLD_64_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 64 * MEND_MIB, NULL))
 
-/* Nodes are reserved for the waits of its blocks, whatever other streams the pool knows. */
-WORLD_64_TEST(pool_graph_pool_blocks,
-              a_restoration_reserves_nothing_for_streams_that_it_does_not_meet)
-{
-    enum { STREAMS = 200, BLOCKS = 32 };
-    const mend_slab *waits = &w->pool->heap.nodes.waits;
-    for (int i = 0; i < STREAMS; i++) {
-        mend_stream stream = NULL;
-        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &stream));
-        kit_free(w, kit_alloc(w, 512, stream), stream);
-    }
-    mend_graph_pool *graph_pool = kit_graph_pool(w);
-    mend_graph_pool_block blocks[MOST_BLOCKS];
-    for (int i = 0; i < BLOCKS; i++) {
-        alloc_in(w, 4096, S(0), graph_pool);
-    }
-    EXPECT_U64_EQ(BLOCKS, list(graph_pool, blocks));
-    const size_t before = waits->used_count + waits->free_count;
-    EXPECT_OK(restore(graph_pool, NULL, 0));
-    EXPECT_OK(restore(graph_pool, blocks, BLOCKS));
-    expect_blocks(graph_pool, blocks, BLOCKS);
-    EXPECT_TRUE(waits->used_count + waits->free_count - before < (size_t)BLOCKS * STREAMS);
-}
-
 /* Each block that is cut out of it leaves a part that waits for all of them. */
 WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_cuts_memory_that_many_streams_have_used)
 {
@@ -298,7 +274,7 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_that_cannot_be_restored_chang
     char *freed = alloc_in(w, 4096, S(0), graph_pool);
     char *outside = kit_alloc(w, 4096, S(0));
     free_in(graph_pool, freed, S(0));
-    mend_graph_pool_block two[2] = {{block, 4096, S(0), 0}, {freed, 4096, S(0), 0}};
+    mend_graph_pool_block two[2] = {{block, 4096, S(0), 7}, {freed, 4096, S(0), 7}};
     two[1].pointer = block + 512;
     expect_refusal(graph_pool, two, 2, "overlaps");
     two[1].pointer = freed + 1;
@@ -310,8 +286,15 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_that_cannot_be_restored_chang
     two[1].pointer = freed;
     two[1].size_bytes = 0;
     expect_refusal(graph_pool, two, 2, "sizes are");
+    two[1].size_bytes = UINT64_MAX;
+    expect_refusal(graph_pool, two, 2, "sizes are");
     two[1].size_bytes = 4096;
+    two[1].pointer = (void *)(UINTPTR_MAX - 4095);
+    expect_refusal(graph_pool, two, 2, "no block of a pool begins there");
+    two[1].pointer = freed;
     two[1].stream = MEND_NO_STREAM;
+    expect_refusal(graph_pool, two, 2, "has a stream");
+    two[1].stream = MEND_EVERY_STREAM;
     expect_refusal(graph_pool, two, 2, "has a stream");
     two[1].stream = S(0);
     kit_leave_in_flight(w, 8192, S(1), 1000, S(1));
@@ -320,7 +303,12 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_that_cannot_be_restored_chang
     expect_refusal(graph_pool, &busy, 1, "work outside of the graph pool");
     EXPECT_INVALID(restore(NULL, two, 2));
     EXPECT_INVALID(restore(graph_pool, NULL, 2));
+    free_in(graph_pool, NULL, S(0)); /* which frees nothing */
     EXPECT_OK(restore(graph_pool, two, 2));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_ERROR(ASLEEP, restore(graph_pool, two, 1));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    expect_blocks(graph_pool, two, 2);
 }
 
 WORLD_64_TEST(pool_graph_pool_blocks, a_block_of_another_stream_is_not_the_same)
@@ -372,6 +360,9 @@ WORLD_64_TEST(pool_graph_pool_blocks, restored_blocks_are_of_their_own_streams)
     free_in(graph_pool, two[0].pointer, S(0));
     free_in(graph_pool, two[1].pointer, S(1));
     const uint64_t placed = mend_world_stats(w).placed_in_run;
+    const mend_graph_pool_block last_first[2] = {two[1], two[0]};
+    EXPECT_OK(restore(graph_pool, two, 2));
+    EXPECT_OK(restore(graph_pool, last_first, 2)); /* nor does their order count */
     EXPECT_OK(restore(graph_pool, two, 2));
     EXPECT_STATS(w, placed_in_run, placed + 2);
     EXPECT_OK(restore(graph_pool, two, 1)); /* the other one is freed on its own stream */

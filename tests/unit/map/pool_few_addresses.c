@@ -57,7 +57,15 @@ MEND_TEST(pool_few_addresses, a_range_finds_those_of_idle_chunks)
     EXPECT_OK(mend_range_create(w.pool, 64 * MEND_MIB, NULL, &range));
     EXPECT_OK(mend_range_commit(range, 0, 64 * MEND_MIB, NULL));
     EXPECT_TRUE(mend_world_check(&w));
-    EXPECT_OK(mend_range_destroy(range, NULL));
+    for (int i = 0; i < 2; i++) { /* and those of a closed one, which was busy as it was closed */
+        mend_range_info info = MEND_RANGE_INFO_INIT;
+        EXPECT_OK(mend_range_get_info(range, &info));
+        kit_launch(&w, NULL, MEND_SIM_WORK_TOUCH, info.base, 1, 0, mend_sim_now_ns(w.sim) + 1000);
+        EXPECT_OK(mend_range_destroy(range, NULL));
+        mend_sim_advance(w.sim, 1000);
+        EXPECT_OK(i == 0 ? mend_range_create(w.pool, 64 * MEND_MIB, NULL, &range) : MEND_OK);
+        EXPECT_OK(i == 0 ? mend_range_commit(range, 0, 1, NULL) : MEND_OK);
+    }
     kit_close(&w);
 }
 

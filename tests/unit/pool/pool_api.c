@@ -4,6 +4,8 @@
 
 #include "driver/driver.h"
 #include "mend/mend_frameworks.h"
+#include "mend/mend_graph_pools.h"
+#include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
@@ -65,7 +67,9 @@ KIT_TEST(pool_api, trim_gives_back_what_is_idle)
     EXPECT_LEDGER(w, chunk_bytes, 2 * MEND_MIB);
 }
 
-KIT_LAST_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees, kit_open_default(w))
+KIT_RIG_EACH(pool_api, a_broken_context_is_reported_and_destroy_still_frees, int, is_checked, 2,
+             mend_world, w, kit_open_set(w, w->pool_config.observe = is_checked ? "guard" : NULL),
+             mend_sim_destroy(w->sim))
 {
     void *pointer = kit_alloc(w, 8 * MEND_MIB, NULL);
     kit_break(w, "create");
@@ -88,24 +92,46 @@ MEND_TEST(pool_api, options_of_a_thread_come_back)
     EXPECT_INT_EQ(0, memcmp(&given, &back, sizeof(given)));
 }
 
-/* A pool that still has a callback, and was asked for its tags. */
-static void live_and_end(mend_world *w)
+/* A pool with all its features, that still has a callback, and was asked for its tags. */
+static void live_and_end(mend_world *own)
 {
+    mend_world other = *own;
+    mend_world *w = &other;
     int calls = 0;
     size_t count = 0;
     mend_sleep_tag_info info;
-    mend_pool *pool = kit_pool(w);
-    EXPECT_OK(mend_add_pressure_callback(pool, kit_count_pressure, &calls));
-    KIT_THREAD(.sleep_tag = 1);
-    void *block = kit_alloc_from(pool, MEND_MIB, NULL);
-    mend_set_alloc_options(NULL, NULL);
-    EXPECT_OK(mend_get_sleep_tags(pool, &info, sizeof(info), 1, &count));
+    mend_range *range = NULL;
+    mend_graph_pool_block kept[2];
+    w->pool = kit_pool(own);
+    EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
+    EXPECT_OK(mend_history_start(w->pool, 8));
+    EXPECT_OK(mend_history_start(w->pool, 9));
+    EXPECT_OK(mend_scope_push("scope", 0));
+    void *block = kit_alloc_with(w, MEND_MIB, NULL, .sleep_tag = 1);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_get_sleep_tags(w->pool, &info, sizeof(info), 1, &count));
     EXPECT_U64_EQ(1, count);
-    EXPECT_OK(mend_free(pool, block, NULL));
-    EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_OK(mend_get_owners(w->pool, 0, NULL, sizeof(mend_owner), 0, &count));
+    EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, NULL));
+    kit_free(w, kit_alloc(w, 2 * MEND_MIB, NULL), NULL);
+    EXPECT_OK(mend_range_commit(range, MEND_MIB, 2 * MEND_MIB, NULL));
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
+    kit_alloc(w, 2 * MEND_MIB, S(0));
+    kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
+    EXPECT_OK(mend_graph_pool_checkpoint(graph_pool, kept, sizeof(*kept), 2, &count));
+    EXPECT_OK(mend_graph_pool_restore(graph_pool, kept, sizeof(*kept), count));
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
+    kit_free(w, kept[0].pointer, S(0));
+    kit_free(w, block, NULL);
+    kit_free(w, kit_alloc(w, MEND_MIB / 2, NULL), NULL); /* where poison is, and again */
+    EXPECT_OK(mend_pool_destroy(w->pool));
 }
 
-KIT_TEST(pool_api, a_pool_that_ends_leaves_nothing_on_the_host)
+KIT_EACH(pool_api, a_pool_that_ends_leaves_nothing_on_the_host, int, is_checked, 2,
+         kit_open_set(w, w->pool_config.observe = is_checked ? "guard,poison" : "top"))
 {
     for (int i = 0; i < MEND_POOLS_KEPT; i++) {
         live_and_end(w); /* state of a thread and the process, which stays from then on */

@@ -70,6 +70,7 @@ GUARDED(a_free_on_another_stream_or_none_finds_it_too)
         EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->stream_synchronize(w->driver, S(0)));
         EXPECT_ERROR(CORRUPTION, mend_free(w->pool, block, streams[i]));
         kit_free(w, block, streams[i]);
+        write_byte(w, block, S(0)); /* it is not poisoned */
     }
     char *block = kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
     write_byte(w, block + MEND_MIB, S(0));
@@ -81,22 +82,36 @@ GUARDED(a_free_on_another_stream_or_none_finds_it_too)
 KIT_LAST_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then,
               kit_open_set(w, w->pool_config.observe = "guard,top"))
 {
-    kit_alloc(w, MEND_MIB, S(0));
+    void *good[64];
+    kit_alloc_row(w, good, 64, 512, S(0));
     char *block = tagged(w, 1000);
     write_byte(w, block + 1001, S(0));
     EXPECT_REFUSAL(CORRUPTION, "(1000 bytes, tag 71, step) was written past its end",
                    mend_pool_destroy(w->pool));
 }
 
+KIT_LAST_TEST(pool_checks, what_sleeps_or_is_of_graphs_is_not_read_at_the_end,
+              kit_open_set(w, w->pool_config.observe = "guard"))
+{
+    kit_alloc_with(w, MEND_MIB, S(0), .sleep_tag = 9);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
+    kit_alloc(w, 1000, S(0));
+    kit_end_graph_pool(graph_pool, S(0));
+    EXPECT_OK(mend_pool_destroy(w->pool));
+    EXPECT_LEDGER(w, violations, 0);
+}
+
 POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
 {
-    static const uint64_t sizes[] = {1000, 64 * KIB, MEND_MIB, 5 * MEND_MIB};
+    static const uint64_t sizes[] = {1000, 64 * KIB, MEND_MIB, 5 * MEND_MIB, 5 * MEND_MIB};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         char words[96];
         void *again = NULL;
         char *block = tagged(w, sizes[i]);
+        write_byte(w, block + 1001, S(0)); /* it has no guard */
         kit_free(w, block, S(0));
-        const uint64_t at = i % 2 == 0 ? 17 : sizes[i] - 1;
+        const uint64_t at = i % 2 == 0 ? sizes[i] / 32 : sizes[i] - 1;
         write_byte(w, block + at, S(0));
         snprintf(words, sizeof(words),
                  "(%d bytes, tag 71, step) was written after its free: the first byte that differs "
@@ -174,6 +189,7 @@ BOTH(nothing_else_is_told)
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL)); /* which keeps all, and no guard */
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, dropped, S(0));
+    kit_free(w, kit_alloc_with(w, MEND_MIB, S(0), .plain = 1), S(0));
 }
 
 /* An importer may still use it. */
@@ -208,17 +224,6 @@ POISONED(a_part_that_was_moved_is_not_what_was_filled)
         blocks[i] = i % 4 != 0 ? kit_alloc_written(w, BYTES, S(0)) : blocks[i];
     }
     kit_release_row(w, blocks, BLOCKS, BYTES, S(0));
-}
-
-/* A prepared checkpoint copies no free memory. */
-SHAREABLE(memory_that_becomes_private_is_not_what_was_filled)
-{
-    void *blocks[2];
-    kit_alloc_written_row(w, blocks, 2, 64 * KIB, S(0));
-    kit_release(w, blocks[0], 64 * KIB, S(0));
-    EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
-    EXPECT_TRUE(kit_alloc(w, 64 * KIB, S(0)) == blocks[0]);
-    kit_release(w, blocks[1], 64 * KIB, S(0));
 }
 
 /* A running graph uses memory that the program frees beside it. */
@@ -296,15 +301,16 @@ BOTH(memory_without_a_mapping_is_not_read)
     kit_free(w, blocks[2], S(0));
 }
 
-BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
+KIT_EACH(pool_checks, calls_that_the_driver_refuses_end_a_check_and_no_call, int, i, 5,
+         kit_open_set(w, w->pool_config.observe = "guard,poison"))
 {
-    static const char *const calls[] = {"fill", "copy", "stream_create"};
-    for (size_t i = 0; i < 3; i++) {
-        kit_fail(w, calls[2 - i], 0, 1000, MEND_DRIVER_OUT_OF_MEMORY);
-        kit_free(w, kit_alloc_written(w, MEND_MIB, S(0)), S(0));
-        mend_sim_clear_faults(w->sim);
-        kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
-    }
+    static const char *const calls[] = {"fill", "copy", "stream_create", "host_alloc",
+                                        "stream_synchronize"};
+    kit_fail(w, calls[i], 0, 1000, MEND_DRIVER_OUT_OF_MEMORY);
+    kit_free(w, kit_alloc_used(w, 2 * MEND_MIB, S(0), 1000), S(0));
+    kit_free(w, kit_alloc_written(w, MEND_MIB, S(0)), S(0));
+    mend_sim_clear_faults(w->sim);
+    kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
     char *block =
         kit_alloc(w, MEND_MIB, S(0)); /* told once, though the guard is not filled again */
     write_byte(w, block + MEND_MIB, S(0));

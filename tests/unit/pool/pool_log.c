@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mend/mend_range.h"
 #include "tests/support/kit.h"
 
 enum { LINES = 8 };
@@ -37,26 +38,31 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
+    mend_range *range = NULL;
     void *blocks[5];
     static const uint64_t sizes[] = {MEND_MIB, 5 * MEND_MIB, 512, 3 * MEND_MIB, 2 * MEND_MIB};
+    EXPECT_OK(mend_range_create(w.pool, 4 * MEND_MIB, NULL, &range));
     for (int i = 0; i < 5; i++) {
         static const char *const scopes[] = {"step", "for\n\033[2Jward", "backward", "step",
                                              "step"};
         mend_scope_push("a", 0);
         mend_scope_push(scopes[i], 0);
         blocks[i] = kit_alloc_with(&w, sizes[i], NULL, .plain = i == 3);
+        EXPECT_OK(i == 4 ? mend_range_commit(range, 0, 1, NULL) : MEND_OK);
         mend_scope_pop();
         mend_scope_pop();
     }
     char expected[640];
     snprintf(expected, sizeof(expected),
-             "the pool on device 0 was destroyed with 5 blocks alive, 11.00 MiB; the largest: "
-             "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB). Largest owners: a/step (6.00 MiB in 3 "
-             "blocks, up to 4 allocations old), a/for??[2Jward (5.00 MiB in 1 block, 3 allocations "
+             "the pool on device 0 was destroyed with 1 ranges, 64.00 KiB committed, and 5 blocks "
+             "alive, 11.00 MiB; the largest: "
+             "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB). Largest owners: a/step (6.06 MiB in 4 "
+             "blocks, up to 6 allocations old), a/for??[2Jward (5.00 MiB in 1 block, 5 allocations "
              "old), "
-             "a/backward (512 bytes in 1 block, 2 allocations old).",
+             "a/backward (512 bytes in 1 block, 4 allocations old).",
              blocks[1], blocks[3], blocks[4]);
     heard.count = 0;
+    kit_free(&w, kit_alloc(&w, 6 * MEND_MIB, NULL), NULL);
     mend_log_set_sink(hear, NULL);
     EXPECT_OK(mend_pool_destroy(w.pool));
     expect_heard(MEND_LOG_WARNING, expected);

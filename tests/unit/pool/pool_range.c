@@ -65,6 +65,9 @@ RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
     EXPECT_OK(mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
     use(w, range, 0, 3 * PAGE, S(0));
     use(w, large, 4 * PAGE, 4 * PAGE, S(0));
+    EXPECT_OK(mend_set_limit(w->pool, 9 * PAGE));
+    EXPECT_OK(mend_range_commit_all(parts, sizeof(mend_range_part), 3, S(0)));
+    EXPECT_U64_EQ(6 * PAGE, info_of(large).committed_bytes);
 }
 
 /* Where one part lies mapped, its memory does not go to the other, in either order. */
@@ -96,6 +99,33 @@ KIT_TEST(pool_range, each_range_of_a_commit_gets_chunks_of_its_page)
     EXPECT_OK(mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
     EXPECT_STATS(w, chunks, 4, reserved_bytes, 7 * PAGE);
     EXPECT_OK(mend_range_destroy(small, S(0)));
+    EXPECT_OK(mend_range_destroy(large, S(0)));
+}
+
+/* The other half has gone to another range. Then empty chunks fit the pages behind it. */
+RANGE_TEST(pool_range, half_a_page_is_created_and_the_next_begins_a_chunk, 0)
+{
+    mend_range *large = create(w, MEND_GIB, 2 * PAGE);
+    expect_commit(range, 0, 2 * PAGE, S(0));
+    expect_decommit(range, 0, 2 * PAGE, S(0));
+    expect_commit(large, 0, 2 * PAGE, S(0)); /* of two chunks */
+    for (uint64_t i = 0; i < 4; i++) {
+        static const uint64_t pages[] = {3, 8, 7, 10};
+        expect_decommit(large, 0, 6 * PAGE, S(0));
+        if (i == 3) {
+            expect_commit(large, 8 * PAGE, 2 * PAGE, S(0));
+            expect_decommit(large, 8 * PAGE, 2 * PAGE, S(0));
+        }
+        expect_commit(range, i * PAGE, PAGE, S(0)); /* of the first half, or of the second */
+        expect_commit(large, 0, i % 2 == 0 ? 2 * PAGE : 6 * PAGE, S(0));
+        use(w, large, 0, 2 * PAGE, S(0));
+        EXPECT_STATS(w, reserved_bytes, pages[i] * PAGE);
+        if (i == 1) {
+            expect_decommit(large, 4 * PAGE, 2 * PAGE, S(0));
+            mend_sim_advance(w->sim, 1000);
+            kit_expect_trim(w, 0, 2 * PAGE);
+        }
+    }
     EXPECT_OK(mend_range_destroy(large, S(0)));
 }
 

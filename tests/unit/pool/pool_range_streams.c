@@ -27,7 +27,11 @@ RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
     EXPECT_OK(mend_pin(w->pool, at(range, 0), PAGE));
     EXPECT_REFUSAL(INVALID_ARGUMENT, "mend_unpin", mend_range_destroy(range, S(0)));
+    mend_range *other = create(w, PAGE, PAGE);
+    expect_commit(other, 0, PAGE, S(0));
+    EXPECT_OK(mend_range_destroy(other, S(0)));
     expect_decommit(range, 0, 2 * PAGE, S(0));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "mend_unpin", mend_range_destroy(range, S(0)));
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 8 * PAGE, 8 * PAGE, S(0)));
     expect_commit(range, 0, PAGE, S(0));

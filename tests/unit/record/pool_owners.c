@@ -1,5 +1,6 @@
 /* Owners of memory: sums by scope, tag and size, and suspected leaks. tests/support/regions.c
  * compares them with the regions of every pool that a test checks. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/words.h"
@@ -189,11 +190,12 @@ KIT_TEST(pool_owners, each_large_block_and_a_sample_of_small_ones_have_stacks)
     void *blocks[9];
     EXPECT_INVALID(mend_stack_set_source(say, &n, 0));
     EXPECT_OK(mend_history_start(w->pool, 100));
+    mend_process_are_marks_set = false; /* as in a program that has set none before */
     EXPECT_OK(mend_stack_set_source(say, &n, 4 * KIB));
     EXPECT_OK(mend_set_name(MEND_NAME_STACK, 1, "train.py:41 step"));
     blocks[0] = kit_alloc(w, 4 * KIB, S(0));
     for (int i = 1; i < 9; i++) {
-        blocks[i] = kit_alloc(w, KIB, S(0)); /* of four one */
+        blocks[i] = alloc_as(w, NULL, i == 4 ? 9 : 0, KIB); /* of four one */
     }
     EXPECT_U64_EQ(3, n.said);
     EXPECT_U64_EQ(KIB, n.size_bytes);
@@ -210,7 +212,9 @@ KIT_TEST(pool_owners, each_large_block_and_a_sample_of_small_ones_have_stacks)
     EXPECT_STR_EQ("train.py:44 step", h[1].name);
     EXPECT_FIELDS(h[1], stack, 4, live_bytes, 4 * KIB);
     EXPECT_OK(mend_get_owners(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
-    EXPECT_U64_EQ(2, count);
+    EXPECT_U64_EQ(3, count);
+    EXPECT_OK(mend_get_owners(w->pool, MEND_BY_ANY, h, sizeof(*h), MOST, &count));
+    EXPECT_STR_EQ("tag 9, stack 2, stream 10000", h[2].name); /* by numbers */
     EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
     EXPECT_U64_EQ(0, stack_of(w, kit_alloc(w, 4 * KIB, S(0))));
     do {
@@ -351,8 +355,9 @@ KIT_TEST(pool_owners, there_are_at_most_1024_beside_the_classes_of_size)
     size_t count = 0;
     uint64_t bytes = 0;
     uint64_t others = 0;
-    for (uint64_t i = 1; i <= 1500; i++) {
-        const uint64_t tag = i * i * UINT64_C(0x2545F4914F6CDD1D); /* many fall on one slot */
+    for (uint64_t i = 1; i <= 1501; i++) { /* the last one has an owner */
+        const uint64_t n = i <= 1500 ? i : 1;
+        const uint64_t tag = n * n * UINT64_C(0x2545F4914F6CDD1D); /* many fall on one slot */
         alloc_as(w, NULL, tag, i <= 1024 ? 512 : 3 * KIB);
         if (i == 1000) {
             EXPECT_OK(mend_get_owners(w->pool, 0, NULL, sizeof(*h), 0, &count));
@@ -369,6 +374,35 @@ KIT_TEST(pool_owners, there_are_at_most_1024_beside_the_classes_of_size)
     EXPECT_U64_EQ(1024 + 1, count);
     EXPECT_U64_EQ(1500 - 1024, others);
     EXPECT_STR_EQ("other blocks up to 512 bytes", h[0].name);
+}
+
+/* So many that some fall on one slot. */
+KIT_TEST(pool_owners, they_differ_in_scope_or_stack_alone)
+{
+    enum { OF_EACH = 400, SCOPES_BETWEEN = 1292 };
+    numbering n = {0};
+    size_t count = 0;
+    for (unsigned i = 0; i < SCOPES_BETWEEN + OF_EACH; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "s%u", i);
+        EXPECT_OK(mend_scope_push(name, 0));
+        if (i < OF_EACH || i >= SCOPES_BETWEEN) {
+            kit_alloc(w, 512, S(0));
+        }
+        EXPECT_OK(mend_scope_pop());
+    }
+    EXPECT_OK(mend_get_scopes(w->pool, NULL, sizeof(mend_scope_info), 0, &count));
+    EXPECT_U64_EQ(2 * OF_EACH, count);
+    EXPECT_OK(mend_get_owners(w->pool, MEND_BY_SCOPE, NULL, sizeof(mend_owner), 0, &count));
+    EXPECT_U64_EQ(2 * OF_EACH, count);
+    EXPECT_OK(mend_stack_set_source(say, &n, 1));
+    for (unsigned i = 1; i <= OF_EACH; i++) {
+        n.said = i * i % 65521;
+        kit_alloc(w, 512, S(0));
+    }
+    EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
+    EXPECT_OK(mend_get_owners(w->pool, MEND_BY_STACK, NULL, sizeof(mend_owner), 0, &count));
+    EXPECT_U64_EQ(OF_EACH + 1, count); /* and what has none */
 }
 
 KIT_TEST(pool_owners, a_list_takes_what_there_is_room_for)
@@ -409,8 +443,18 @@ MEND_TEST(pool_owners, what_grew_and_then_stayed_is_no_suspect)
         least_bytes[i] = i * MEND_MIB;
     }
     EXPECT_U64_EQ(19 * MEND_MIB, mend_growth_judge(least_bytes, 24 * MEND_MIB));
+    EXPECT_U64_EQ(19 * MEND_MIB, mend_growth_judge(least_bytes, 3800 * MEND_MIB));
+    EXPECT_U64_EQ(0, mend_growth_judge(least_bytes, 3801 * MEND_MIB)); /* below 0.5 % */
+    least_bytes[14] = 9 * MEND_MIB;                                    /* 4 below the one before */
+    EXPECT_U64_EQ(19 * MEND_MIB, mend_growth_judge(least_bytes, 24 * MEND_MIB));
+    least_bytes[14] = 8 * MEND_MIB; /* more than a quarter */
+    EXPECT_U64_EQ(0, mend_growth_judge(least_bytes, 24 * MEND_MIB));
     for (uint64_t i = 14; i < MEND_GROWTH_STRETCHES; i++) {
         least_bytes[i] = 14 * MEND_MIB;
+    }
+    EXPECT_U64_EQ(0, mend_growth_judge(least_bytes, 24 * MEND_MIB));
+    for (uint64_t i = 0; i < MEND_GROWTH_STRETCHES; i++) {
+        least_bytes[i] = i / 6 * MEND_MIB; /* in few steps */
     }
     EXPECT_U64_EQ(0, mend_growth_judge(least_bytes, 24 * MEND_MIB));
 }
@@ -425,7 +469,7 @@ KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
     kit_alloc_row(w, blocks, 40, 100 * KIB, S(0));
     alloc_as(w, "step", 7, 5 * MEND_MIB);
     KIT_THREAD(.sleep_tag = 3);
-    alloc_as(w, NULL, 0, 2 * MEND_MIB);
+    alloc_as(w, NULL, 0, 1536 * KIB);
     KIT_THREAD(.plain = 1);
     void *passed = alloc_as(w, "plain", 8, 7 * MEND_MIB);
     mend_set_alloc_options(NULL, NULL);
@@ -473,19 +517,25 @@ KIT_TEST(pool_owners, a_sum_in_steps_is_that_of_all_at_once)
 KIT_TEST_IN(pool_regions, waiting_memory_names_the_only_stream_that_it_waits_for,
             kit_open_with(w, 256 * MEND_MIB, NULL))
 {
-    mend_region r[4];
+    enum { BLOCKS = 6, LIVE = 4 };
+    mend_region r[BLOCKS + 1];
     size_t count = 0;
-    void *blocks[4];
-    kit_alloc_row(w, blocks, 4, 256 * KIB, S(2));
-    for (int i = 0; i < 3; i++) {
-        const mend_stream stream = i % 2 == 0 ? S(0) : S(1);
-        kit_use(w, stream, blocks[i], 256 * KIB, 1000);
-        EXPECT_OK(i == 2 ? mend_record_stream(w->pool, blocks[i], S(1)) : MEND_OK);
-        kit_free(w, blocks[i], stream);
+    void *blocks[BLOCKS];
+    const mend_stream ended = kit_stream(w);
+    const mend_stream streams[] = {S(0), MEND_NO_STREAM, S(1), ended, S(2), S(0)};
+    kit_alloc_row(w, blocks, BLOCKS, 160 * KIB, S(2));
+    for (int i = 0; i < BLOCKS; i++) {
+        kit_use(w, i == 1 ? S(1) : streams[i], blocks[i], 160 * KIB, 1000);
+        EXPECT_OK(i == 5 ? mend_record_stream(w->pool, blocks[i], S(1)) : MEND_OK);
+        kit_free(w, i == LIVE ? NULL : blocks[i], streams[i]);
     }
-    EXPECT_OK(mend_get_regions(w->pool, r, sizeof(*r), 4, &count));
-    ASSERT_U64_EQ(4, count);
-    EXPECT_TRUE(r[0].stream == S(0) && r[1].stream == S(1) && r[2].stream == MEND_NO_STREAM);
+    kit_end_stream(w, ended);
+    EXPECT_OK(mend_get_regions(w->pool, r, sizeof(*r), BLOCKS + 1, &count));
+    ASSERT_U64_EQ(BLOCKS + 1, count);
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT_PTR_EQ(i % 2 == 0 ? (void *)streams[i] : (void *)MEND_NO_STREAM,
+                      (void *)r[i].stream);
+    }
 }
 
 KIT_TEST_IN(pool_regions, memory_of_two_graph_pools_is_two_regions,
