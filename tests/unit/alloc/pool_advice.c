@@ -222,6 +222,13 @@ static void free_middles_and_one(scene *s)
     free_middles(s, true);
 }
 
+/* A limit below that leaves no memory to copy to. */
+static void free_middles_above_the_limit(scene *s)
+{
+    free_middles(s, false);
+    EXPECT_OK(mend_set_limit(s->w.pool, 7 * MEND_MIB));
+}
+
 static void compact(scene *s)
 {
     EXPECT_OK(mend_compact(s->w.pool, NULL, NULL));
@@ -296,6 +303,8 @@ static const row rows[] = {
      "roups", destroy_graph},
     {"free", take_device, 2 * MEND_MIB, "Free blocks: no setting would help", "Raise", free_two},
     {"free beside", free_all_middles, MEND_MIB,
+     "Free some of the live blocks that the free memory is beside", "mend_compact", free_two},
+    {"free beside, above the limit", free_middles_above_the_limit, MEND_MIB,
      "Free some of the live blocks that the free memory is beside", "mend_compact", free_two},
     {"compact", free_middles_and_one, 2 * MEND_MIB,
      "Free 1.00 MiB more in whole chunks, or let mend_compact join the free "

@@ -1,4 +1,6 @@
 /* About how much can be had: a request of the answer is served without a CPU stall. */
+#include <mend/mend_range.h>
+
 #include "tests/support/kit.h"
 
 static mend_available room_for(mend_world *w, mend_stream stream)
@@ -59,6 +61,22 @@ ROOM_TEST(pool_available, is_had_behind_what_graphs_hold)
         EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     }
     EXPECT_TRUE(expect_served(w, w->streams[0]) < LIMIT);
+}
+
+/* Pages that are pinned and free serve their range alone. */
+ROOM_TEST(pool_available, is_not_what_a_range_keeps_pinned)
+{
+    mend_range *range = NULL;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    EXPECT_OK(mend_range_create(w->pool, MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, S(0)));
+    EXPECT_OK(mend_range_get_info(range, &info));
+    EXPECT_OK(mend_pin(w->pool, info.base, MEND_MIB));
+    EXPECT_OK(mend_range_decommit(range, 0, MEND_MIB, S(0)));
+    kit_alloc(w, 15 * MEND_MIB, S(0));
+    EXPECT_U64_EQ(0, expect_served(w, S(0)));
+    EXPECT_OK(mend_unpin(w->pool, info.base, MEND_MIB));
+    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 /* Without a stream only idle memory is there at once. In a capture the context cannot be waited

@@ -30,14 +30,20 @@ static void end_whole(mend_world *w, mend_stream stream, void *block)
 
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 
-/* All the pool could know the capture by is the graph pool that was begun for it. */
-KIT_EACH(pool_captures, the_context_is_not_waited_for_while_a_graph_pool_is_begun_for_one, int,
-         every, 2, kit_open_with(w, 8 * MEND_MIB, NULL))
+/* All the pool could know the capture by is the graph pool that was begun for it: for its stream,
+ * or for all. Of these, the pool knows it by calls outside, or by one in the graph pool alone. */
+KIT_EACH(pool_captures, the_context_is_not_waited_for_while_a_graph_pool_is_begun_for_one, int, way,
+         3, kit_open_with(w, 8 * MEND_MIB, NULL))
 {
     kit_alloc(w, 4 * MEND_MIB + 768 * MEND_KIB, S(1)); /* and all that is left */
-    get_known(w, S(0));
+    if (way < 2) {
+        get_known(w, S(0));
+    }
     kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
-    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, every ? MEND_EVERY_STREAM : S(0));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, way > 0 ? MEND_EVERY_STREAM : S(0));
+    if (way == 2) {
+        get_known(w, S(0));
+    }
     kit_begin_capture(w, S(0));
     kit_expect_none(w, block_bytes, S(1), "Ending the capture");
     EXPECT_LEDGER(w, host_syncs, 0);

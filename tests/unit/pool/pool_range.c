@@ -17,6 +17,18 @@ RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
     EXPECT_STATS(w, reserved_bytes, 4 * MEND_MIB);
 }
 
+/* A page keeps its small chunks, while a larger one is released for the rest of the page. */
+RANGE_TEST(pool_range, chunks_of_a_plan_are_not_released_for_it, 18 * PAGE)
+{
+    mend_range *large = create(w, MEND_GIB, 9 * PAGE);
+    expect_commit(range, 0, 8 * PAGE, S(0));
+    kit_free(w, kit_alloc_with(w, 10 * PAGE, S(0), .in_one_chunk = 1), S(0));
+    expect_decommit(range, 0, 8 * PAGE, S(0));
+    expect_commit(large, 0, 9 * PAGE, S(0));
+    EXPECT_STATS(w, chunks_released, 1, reserved_bytes, 9 * PAGE);
+    EXPECT_OK(mend_range_destroy(large, S(0)));
+}
+
 /* The driver refuses the addresses of a range that ends: they go with the next call that can. */
 RANGE_TEST(pool_range, addresses_that_are_refused_go_later, 0)
 {

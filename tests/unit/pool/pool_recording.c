@@ -98,6 +98,19 @@ RECORDING_TEST(it_has_the_events_of_the_history)
     mend_sim_destroy(w->sim);
 }
 
+/* A process that is killed before it writes this block of this lap. In the lap before, the recorder
+ * waits for more blocks. */
+static struct {
+    unsigned kills_at, lap;
+    atomic_uint laps;
+    atomic_bool are_more;
+} writes;
+
+static bool recorder_waits(void)
+{
+    return writes.laps + 1 == writes.lap && !writes.are_more;
+}
+
 /* A block is allocated and freed. Its tag is like no other, so that its events fill a file. */
 static void fill_file(mend_pool *pool, uint64_t i, uint64_t size_bytes)
 {
@@ -107,8 +120,8 @@ static void fill_file(mend_pool *pool, uint64_t i, uint64_t size_bytes)
     EXPECT_OK(mend_alloc_with(pool, size_bytes, NULL, options, &block));
     EXPECT_OK(mend_free(pool, block, NULL));
     const mend_event_ring *ring = mend_observers_of(&pool->heap)->history.recording;
-    while (ring->written - ring->read > MEND_EVENT_RING_ROOM / 2) { /* so that none is lost */
-        sched_yield();
+    while (!recorder_waits() && ring->written - ring->read > MEND_EVENT_RING_ROOM / 2) {
+        sched_yield(); /* so that none is lost */
     }
 }
 
@@ -176,18 +189,15 @@ RECORDING_TEST(a_pool_lives_on_without_it)
     EXPECT_U64_EQ(1, r->file.live.count);
 }
 
-/* A process that is killed before it writes this block of this lap. */
-static struct {
-    unsigned kills_at, lap;
-    atomic_uint laps;
-} writes;
-
 static void kill_at_a_write(const void *bytes, size_t count)
 {
     (void)count;
     mend_record_head head;
     memcpy(&head, bytes, sizeof(head));
     writes.laps += head.mark == MEND_RECORD_MARK && head.kind == MEND_RECORD_RUN;
+    while (recorder_waits()) {
+        sched_yield();
+    }
     if (writes.laps >= writes.lap && writes.kills_at-- == 0) {
         kill(getpid(), SIGKILL);
     }
@@ -207,12 +217,11 @@ static bool work_until_killed(void *unused)
     for (int i = 0; i < LIVED; i++) {
         kit_alloc(&w, 512, NULL);
     }
-    bool are_more = false;
     for (uint64_t tag = 0;; tag++) {
-        for (int i = 0; i < LATER && !are_more && writes.laps + 1 == writes.lap; i++) {
+        for (int i = 0; i < LATER && recorder_waits(); i++) {
             kit_alloc(&w, 512, NULL);
+            writes.are_more = i + 1 == LATER;
         }
-        are_more = are_more || writes.laps + 1 == writes.lap;
         fill_file(w.pool, tag, 1024);
     }
 }
