@@ -66,6 +66,7 @@ MEND_TEST(base_error, keeps_the_last_failure)
 /* As it is, whatever failed before. */
 MEND_TEST(base_error, callers_set_their_own)
 {
+    mend_process_failure()->oom_report.struct_size = sizeof(mend_oom_report); /* an old one */
     mend_fail_driver(MEND_ERROR_DRIVER, "cuMemMap", 1, "UNKNOWN", "cuMemMap failed");
     EXPECT_INT_EQ(MEND_OK, mend_set_last_error(MEND_OK, "nothing"));
     EXPECT_STR_EQ("cuMemMap failed (UNKNOWN)", last_error().message);
