@@ -203,7 +203,6 @@ mend_result mend_recorder_start(mend_observers *observers, const char *path, uin
         return mend_no_host_memory("a recorder");
     }
     observers->recorder = r;
-    mend_pointer_map_init(&r->live.at);
     mend_slab_init(&r->live.events, sizeof(mend_history_event));
     r->is_over = true;
     r->keep_bytes = keep_bytes;

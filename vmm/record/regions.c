@@ -71,13 +71,12 @@ static void set_graph_pool(const mend_heap *heap, uint32_t number, mend_region *
 static void meet_stamp(const mend_heap *heap, mend_stamp stamp, mend_region *region)
 {
     const mend_stream_state *state = &heap->streams.items[stamp.stream];
-    if (stamp.epoch == 0 || mend_stamp_has_passed(&heap->streams, stamp)) {
+    if (mend_stamp_has_passed(&heap->streams, stamp)) {
         return;
     }
-    const bool is_there = stamp.stream != MEND_STREAM_UNKNOWN && state->known;
     const bool is_first = region->kind == MEND_REGION_FREE;
     region->kind = MEND_REGION_WAITING;
-    region->stream = is_first && is_there ? state->handle : MEND_NO_STREAM;
+    region->stream = is_first && state->known ? state->handle : MEND_NO_STREAM;
     if (!region->is_for_graphs) {
         set_graph_pool(heap, state->graph_pool, region);
     }
@@ -381,7 +380,6 @@ void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)
     int error = ENOMEM;
     static_assert(MEND_CONFIGURATION_PATH + SUFFIX_BYTES <= sizeof(name), "each path fits");
     if (s != NULL) {
-        mend_pointer_map_init(&s->told);
         memcpy(name, path, strlen(path) + 1);
         error = take(pool, s) ? 0 : error;
     }
