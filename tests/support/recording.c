@@ -86,6 +86,7 @@ static void take_block(test_recording *r, mend_record_reader *block)
         break;
     default:
         r->has_ended = true;
+        r->is_exit = block->head.first == 1;
         break;
     }
 }

@@ -25,6 +25,7 @@ typedef struct test_recording {
     mend_event_failure failure; /* the last one */
     uint64_t failures;
     bool has_ended; /* with the pool */
+    bool is_exit;   /* and the process with it */
 } test_recording;
 
 /* Whether they say the same. The bytes behind the last member are unused. */

@@ -131,6 +131,8 @@ KIT_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_usable_behind_a_
     EXPECT_STATS(w, cached_blocks, 1);
     EXPECT_OK(mend_pool_explain(w->pool, S(0), &explanation));
     EXPECT_U64_EQ(2 * BLOCK, explanation.usable_bytes);
+    EXPECT_OK(mend_pool_explain(w->pool, S(1), &explanation));
+    EXPECT_U64_EQ(0, explanation.usable_bytes); /* it was freed on another stream */
     EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     kit_release_row(w, blocks, OF_CHUNK - 2, BLOCK, S(0));
     kit_release(w, blocks[OF_CHUNK + 1], BLOCK, S(0));

@@ -1,6 +1,9 @@
 /* The public calls on one stream: their results, and every misuse with its own error. */
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "driver/driver.h"
 #include "mend/mend_frameworks.h"
@@ -130,8 +133,18 @@ static void live_and_end(mend_world *own)
     EXPECT_OK(mend_pool_destroy(w->pool));
 }
 
+static char path[] = "/tmp/mend-record-XXXXXX.1"; /* the second pool has it */
+
+static const char *recording(void)
+{
+    path[strlen(path) - 2] = '\0';
+    close(mkstemp(path));
+    return path;
+}
+
 KIT_EACH(pool_api, a_pool_that_ends_leaves_nothing_on_the_host, int, is_checked, 2,
-         kit_open_set(w, w->pool_config.observe = is_checked ? "guard,poison" : "top"))
+         kit_open_set(w, w->pool_config.observe = is_checked ? "guard,poison" : "top",
+                      w->pool_config.record = is_checked ? NULL : recording()))
 {
     for (int i = 0; i < MEND_POOLS_KEPT; i++) {
         live_and_end(w); /* state of a thread and the process, which stays from then on */
@@ -139,6 +152,9 @@ KIT_EACH(pool_api, a_pool_that_ends_leaves_nothing_on_the_host, int, is_checked,
     const int64_t before = mend_test_live_host_allocations();
     live_and_end(w);
     EXPECT_INT_EQ(before, mend_test_live_host_allocations());
+    unlink(path);
+    path[strlen(path)] = '.';
+    unlink(path);
 }
 
 KIT_TEST(pool_api, a_call_on_a_pool_that_was_destroyed_is_refused)

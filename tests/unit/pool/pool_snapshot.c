@@ -13,6 +13,7 @@
 #include "record/record.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 #include "tests/support/recording.h"
 
@@ -109,6 +110,7 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     EXPECT_U64_EQ(stats.live_bytes, bytes_of(&r.live, MEND_EVENT_ALLOC));
     EXPECT_U64_EQ(stats.reserved_bytes, bytes_of(&r.events, MEND_EVENT_MAP));
     EXPECT_U64_EQ(1, r.events.list[0].sequence);
+    EXPECT_U64_EQ(r.events.count, r.events.list[r.events.count - 1].sequence);
     ASSERT_U64_EQ(2, r.live.count);
     const mend_history_event *small = &r.live.list[r.live.list[0].address != second];
     EXPECT_TRUE(small->address == second && small->requested_bytes == 1000);
@@ -142,6 +144,10 @@ SNAPSHOT_TEST(has_the_history_behind_the_blocks_that_are_older)
     EXPECT_PTR_EQ(older, r.live.list[0].address);
     EXPECT_U64_EQ(mend_world_stats(w).live_bytes, bytes_of(&r.live, MEND_EVENT_ALLOC));
     test_recording_clear(&r);
+    unsigned number = 1;
+    const int64_t before = mend_test_live_host_allocations();
+    mend_pool_snapshot(w->pool, path, &number);
+    EXPECT_INT_EQ(before, mend_test_live_host_allocations());
 }
 
 /* ---- the signal ------------------------------------------------------------------------------ */
@@ -228,6 +234,7 @@ CHILD_TEST(pool_snapshot, a_handler_that_comes_above_stays)
     sigaction(SIGUSR2, &own, &above);
     ask(1);                                                   /* it calls Mend's */
     EXPECT_ERROR(SYSTEM, mend_world_create_pool(&w, &other)); /* it might not */
+    EXPECT_INT_EQ(0, mend_process_own_signal.bells[1]);       /* nor is a closed file written */
     close_one(&w);
     struct sigaction now;
     sigaction(SIGUSR2, NULL, &now);
@@ -298,6 +305,11 @@ SNAPSHOT_TEST(a_path_that_cannot_be_is_a_line_of_the_log)
     EXPECT_INT_EQ(0, mkdir(folder, 0700));
     ask(1);
     EXPECT_TRUE(exists(1));
+    mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(1));
+    kit_alloc(w, 512, S(1));
+    EXPECT_ERROR(CAPTURING, mend_pool_destroy(w->pool)); /* so it goes on */
+    ask(2);
+    mend_sim_graph_destroy(w->sim, kit_end_captured_graph_pool(w, S(1), graph_pool));
 }
 
 SNAPSHOT_TEST(what_sleeps_is_not_mapped)
