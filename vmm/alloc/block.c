@@ -269,7 +269,7 @@ find_users_of_graph_pool(mend_heap *heap, const mend_span *span, mend_order orde
     uint32_t graph_pool;
     MEND_TRY(mend_requester_find_graph_pool(heap, order, &graph_pool));
     assert(graph_pool != 0 || order.capture == 0);
-    bool is_own = graph_pool != 0 && mend_graph_pool_number_of(heap, span) == graph_pool;
+    bool is_own = mend_graph_pool_number_of(heap, span) == graph_pool;
     if (is_own || order.capture != 0) {
         return find_users_in(heap, graph_pool, is_own, order, users);
     }

@@ -206,7 +206,7 @@ static mend_outcome take_turn(chain *c)
 {
     mend_heap *heap = c->seek.heap;
     const bool is_next = mend_mutex_try_lock(&heap->grow);
-    const bool knows_mapped = is_next && c->has_looked && !c->request->in_one_chunk &&
+    const bool knows_mapped = is_next && !c->request->in_one_chunk &&
                               mend_requester_known(heap, c->request) != MEND_STREAM_UNKNOWN;
     c->has_turn = c->has_looked = false;
     if (!mend_pointer_map_promise(&heap->blocks)) {

@@ -26,8 +26,8 @@ static inline mend_span *mend_fast_first_fit(const mend_heap *heap, const mend_c
         assert(span->cached);
         assert(span->waits.others == NULL);
         uint64_t bytes = mend_cache_run_bytes(span);
-        bool is_before = bytes < run_bytes ||
-                         (bytes == run_bytes && first != NULL && span->address < first->address);
+        bool is_before =
+            bytes < run_bytes || (bytes == run_bytes && span->address < first->address);
         if (bytes >= size_bytes && is_before &&
             mend_stamp_is_ready(&heap->streams, span->waits.first, stream)) {
             first = span;

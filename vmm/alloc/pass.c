@@ -91,7 +91,7 @@ static bool make_room(const passing *p, bool waits)
         return true;
     }
     mend_driver_scope scope;
-    if (!waits || by_limit || heap->config.passes != MEND_PASSES_IN_ORDER ||
+    if (!waits || heap->config.passes != MEND_PASSES_IN_ORDER ||
         mend_driver_scope_open(heap, &scope) != MEND_OK) {
         return false;
     }

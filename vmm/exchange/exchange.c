@@ -206,17 +206,10 @@ static void replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts
             span = cut_at_parts(heap, chunk, span, &part, parts + count);
             continue;
         }
-        if (span->address >= from) {
-            span->chunk = mend_chunk_at(chunks, span->address);
-        }
-        const uint64_t span_end = mend_min_u64(end, mend_span_end(span));
-        uint64_t at = mend_max_u64(from, span->address);
-        for (mend_chunk *below = mend_chunk_at(chunks, at); at < span_end;
-             below = mend_chunk_next(below)) {
-            const uint64_t part_end = mend_min_u64(span_end, below->address + below->size_bytes);
-            mend_chunk_change_live(chunks, below, true, part_end - at);
-            at = part_end;
-        }
+        const uint64_t at = mend_max_u64(from, span->address); /* one part has all of it */
+        mend_chunk *below = mend_chunk_at(chunks, at);
+        mend_chunk_change_live(chunks, below, true, mend_min_u64(end, mend_span_end(span)) - at);
+        span->chunk = span->address >= from ? below : span->chunk;
         span = span->next;
     }
     uint64_t hole = from;
@@ -256,7 +249,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
         }
     }
     mend_layout_note_peaks(heap, false);
-    if (x->is_private && chunk->address == 0 && mend_retire_holds(heap, chunk) == NULL) {
+    if (x->is_private) {
         (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk, false));
     }
 }

@@ -9,8 +9,7 @@
 /* Memory that other processes can know, or might. */
 static bool is_shareable(const mend_chunk *chunk)
 {
-    return chunk->missing != MEND_MISSING_MEMORY &&
-           (chunk->memory.share_types != MEND_SHARE_NONE || chunk->memory.was_exported);
+    return chunk->missing != MEND_MISSING_MEMORY && chunk->memory.share_types != MEND_SHARE_NONE;
 }
 
 /* The reasons why memory stays, by name. */

@@ -48,7 +48,8 @@ static inline uint64_t mend_heap_frees(const mend_heap *heap)
 void mend_sizes_insert(mend_sizes *sizes, mend_run *run);
 void mend_sizes_remove(mend_sizes *sizes, mend_run *run);
 
-/* The first run not smaller than `size_bytes`, the next one in order, the last of all, or NULL. */
+/* The first run not smaller than `size_bytes`, and the next one in order, or NULL. The last of all
+ * that there are. */
 mend_run *mend_sizes_at_least(const mend_sizes *sizes, uint64_t size_bytes);
 mend_run *mend_sizes_next(const mend_sizes *sizes, const mend_run *run);
 mend_run *mend_sizes_last(const mend_sizes *sizes);

@@ -103,9 +103,7 @@ mend_run *mend_sizes_next(const mend_sizes *sizes, const mend_run *run)
 
 mend_run *mend_sizes_last(const mend_sizes *sizes)
 {
-    if (sizes->used == 0) {
-        return NULL;
-    }
+    assert(sizes->used != 0);
     const unsigned word = 63 - (unsigned)__builtin_clzll(sizes->used);
     const unsigned bit = 63 - (unsigned)__builtin_clzll(sizes->words[word]);
     const mend_tree class = class_at(sizes, word * 64 + bit);
@@ -297,7 +295,8 @@ const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *
     if (above != NULL && above->address >= end) {
         above = above->previous; /* NULL if a segment begins behind the chunk */
     }
-    return above != NULL && mend_span_end(above) >= end ? above : mend_heap_span_at(heap, end - 1);
+    assert(above == NULL || mend_span_end(above) >= end);
+    return above != NULL ? above : mend_heap_span_at(heap, end - 1);
 }
 
 static bool is_frozen(const mend_chunk *chunk)
@@ -360,7 +359,8 @@ mend_result mend_heap_check_awake(const mend_heap *heap, uint64_t address, uint6
 bool mend_layout_is_home(const mend_heap *heap, const mend_request *request, const mend_run *run,
                          uint64_t address, uint64_t end)
 {
-    const mend_chunk *at = address < end ? mend_run_chunk_at(heap, run, address) : NULL;
+    assert(address < end);
+    const mend_chunk *at = mend_run_chunk_at(heap, run, address);
     for (; at != NULL && at->address < end; at = mend_chunk_next(at)) {
         if (at->live_bytes > 0 && at->sleep_tag != request->home) {
             return false;

@@ -33,12 +33,8 @@ const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64
                                           uint64_t behind_wait)
 {
     assert(mend_mutex_is_held(&heap->state));
-    assert(address >= run->address);
+    assert(size_bytes > 0 && address >= run->address);
     assert(address + size_bytes <= mend_run_end(run));
-    if (address == mend_run_end(run)) { /* nothing is asked about */
-        assert(size_bytes == 0);
-        return NULL;
-    }
     const mend_span *span = run->first;
     if (span == run->last) { /* the usual case */
         return !mend_waits_drop_passed(mend_heap_wait_env(heap), &run->first->waits) &&

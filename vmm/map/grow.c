@@ -64,9 +64,8 @@ static void claim(transaction *t)
         uint64_t start = t->plan->start;
         assert(start >= t->plan->base_address && start >= base->address);
         t->address = mend_run_end(base);
-        if (start < t->address) { /* the part before the block stays in the run */
-            t->base = mend_layout_claim_part(heap, base, start, t->address - start);
-        }
+        /* The part before the block stays in the run. */
+        t->base = mend_layout_claim_part(heap, base, start, t->address - start);
     }
     for (size_t i = 0; i < t->plan->picks.count; i++) {
         mend_step_claim(heap, t->plan->picks.chunks[i]);

@@ -95,7 +95,8 @@ mend_fit mend_fit_find_between(mend_heap *heap, const mend_request *request, int
             return (mend_fit){run, address};
         }
         run = tries + 1 < SEARCH_TRIES ? mend_sizes_next(&zone->runs_by_size, run)
-                                       : (run != last && tries < SEARCH_TRIES ? last : NULL);
+              : run != last            ? last
+                                       : NULL;
     }
     return (mend_fit){0};
 }

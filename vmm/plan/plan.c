@@ -303,9 +303,10 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
         (*tries)--;
         const uint64_t start = mend_align_up(run->address, request->alignment_bytes);
         const uint64_t end = mend_run_end(run);
-        if (start >= end || end - start >= request->size_bytes) {
+        if (start >= end) {
             continue;
         }
+        assert(end - start < request->size_bytes);
         const uint64_t need_bytes = request->size_bytes - (end - start);
         if (mend_space_room_at(&heap->space, end) >= need_bytes &&
             mend_fit_is_ready(heap, request, run, start, end)) {

@@ -137,9 +137,8 @@ void mend_plan_clear(mend_plan *plan);
 /* Whether the chunk lies in the plan's base, or among its pages. */
 static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk *chunk)
 {
-    return chunk->address != 0 &&
-           (plan->pages != NULL ? plan->pages->contain(plan->pages, chunk->address)
-                                : chunk->address - plan->base_address < plan->base_bytes);
+    return plan->pages != NULL ? plan->pages->contain(plan->pages, chunk->address)
+                               : chunk->address - plan->base_address < plan->base_bytes;
 }
 
 /* Whether the plan uses the chunk: it picked it, or extends the run that the chunk is in. */
