@@ -353,7 +353,7 @@ def test_itself(tree):
 
     long = {"docs/api/x.md": "word " * 15201, "docs/y.md": "word " * 40000 + "\n```\nword\n```\n"}
     assert [each.split()[2] for each in findings_of_length(long)] == ["reference"]
-    assert lies("`pool_api.trim_gives_back_what_is_idle`, `pool_a*.*`") == 0
+    assert lies("`pool_api.steady_state_calls_no_driver`, `pool_a*.*`") == 0
     assert lies("`scenario_positions.*pin*`, `install.headers`, `process_share.*`") == 0
     assert lies("`pool_api.trim_gives_back_the_moon`") == lies("`pool_no.*`") == 1
     assert lies("`mend_alloc`, `mend_pool_config.peers`, `MEND_CONF`, `mend_device_*`") == 0

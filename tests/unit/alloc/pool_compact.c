@@ -96,7 +96,7 @@ static void let_time_pass(void *context, const char *call, int is_after)
 THIN_TEST(pool_compact, limits_are_kept, 64 * MEND_MIB)
 {
     mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
-    limits.gained_bytes = 1;
+    limits.gained_bytes = CHUNK - BLOCK; /* which one gives */
     mend_compact_report report = compact(r, &limits);
     EXPECT_INT_EQ(MEND_COMPACT_GAINED, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
@@ -128,6 +128,14 @@ THIN_TEST(pool_compact, limits_are_kept, 64 * MEND_MIB)
     EXPECT_U64_EQ(1, report.compactions);
 }
 
+/* ... retires, and its addresses are in use until then. */
+THIN_TEST(pool_compact, a_scratch_mapping_that_is_not_undone, 64 * MEND_MIB)
+{
+    kit_fail(&r->w, "unmap", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_U64_EQ(CHUNKS, compact(r, NULL).compactions);
+    EXPECT_STATS(&r->w, driver_failures, 1, retired_bytes, 0);
+}
+
 /* The chunk of one block lacks memory for its copy, and those of two are above the limit. */
 KIT_CASE(pool_compact, a_refusal_hides_no_other_reason, rig, r, open_rig(r, 64 * MEND_MIB),
          close_rig(r))
@@ -148,29 +156,25 @@ KIT_CASE(pool_compact, a_refusal_hides_no_other_reason, rig, r, open_rig(r, 64 *
 }
 
 /* Once the free memory of a chunk belongs to a graph pool, and once its live block. */
-MEND_TEST(pool_compact, memory_of_graphs_stays_where_it_is)
+KIT_RIG_EACH(pool_compact, memory_of_graphs_stays_where_it_is, int, is_live, 2, rig, r,
+             open_rig(r, 64 * MEND_MIB), close_rig(r))
 {
-    for (int is_live = 0; is_live < 2; is_live++) {
-        rig r;
-        ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-        give(&r, take(&r, CHUNK), CHUNK);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
-        void *block = is_live ? NULL : take(&r, BLOCK - 512);
-        mend_graph_pool *graph_pool = kit_begin_graph_pool(&r.w, r.stream);
-        if (is_live) {
-            block = take(&r, BLOCK - 512);
-        } else {
-            give(&r, take(&r, CHUNK - BLOCK), CHUNK - BLOCK);
-        }
-        EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
-        EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
-        EXPECT_U64_EQ(0, compact(&r, NULL).compactions);
-        EXPECT_RESULT(MEND_OK, mend_graph_pool_destroy(graph_pool, r.stream));
-        mend_compact_report report = compact(&r, NULL);
-        EXPECT_FIELDS(report, compactions, 1, copied_bytes, BLOCK - 512); /* nothing behind it */
-        give(&r, block, BLOCK - 512);
-        close_rig(&r);
+    give(r, take(r, CHUNK), CHUNK);
+    EXPECT_OK(mend_trim(r->w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
+    void *block = is_live ? NULL : take(r, BLOCK - 512);
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(&r->w, r->stream);
+    if (is_live) {
+        block = take(r, BLOCK - 512);
+    } else {
+        give(r, take(r, CHUNK - BLOCK), CHUNK - BLOCK);
     }
+    EXPECT_OK(mend_graph_pool_end(graph_pool));
+    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r->w).reserved_bytes);
+    EXPECT_U64_EQ(0, compact(r, NULL).compactions);
+    EXPECT_OK(mend_graph_pool_destroy(graph_pool, r->stream));
+    mend_compact_report report = compact(r, NULL);
+    EXPECT_FIELDS(report, compactions, 1, copied_bytes, BLOCK - 512); /* nothing behind it */
+    give(r, block, BLOCK - 512);
 }
 
 /* ---- others meanwhile ---- */

@@ -92,6 +92,18 @@ SOFT_LIMIT_TEST(pool_soft_limit, only_growth_is_counted)
     EXPECT_STATS(&s->w, waited_requests, 1);
 }
 
+/* A chunk that was waited for goes, and a larger one comes, up to the soft limit. */
+KIT_SET_TEST(pool_soft_limit, is_not_passed_where_it_is_met,
+             w->pool_config.limit_bytes = 8 * MEND_MIB,
+             w->pool_config.soft_limit_bytes = 6 * MEND_MIB)
+{
+    void *used = kit_alloc_with(w, 4 * MEND_MIB, S(0), .in_one_chunk = 1);
+    kit_use(w, S(0), used, 4 * MEND_MIB, 1000);
+    kit_free(w, used, S(0));
+    kit_alloc_with(w, 6 * MEND_MIB, S(1), .in_one_chunk = 1);
+    EXPECT_STATS(w, reserved_bytes, 6 * MEND_MIB, soft_limit_passed, 0);
+}
+
 KIT_SET_TEST(pool_soft_limit, has_no_effect_at_the_limit,
              w->sim_config.memory_bytes = 16 * MEND_MIB,
              w->pool_config.soft_limit_bytes = 16 * MEND_MIB)

@@ -198,6 +198,33 @@ NO_STREAM_TEST(behind_a_late_gpu_the_host_waits_also_for_frees_of_streams)
     EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= 256 * MEND_MIB);
 }
 
+/* Whether no stream may wait for another, or those of a graph pool, or there is no such event. */
+KIT_EACH(pool_no_stream, the_host_waits_where_no_stream_can, int, way, 3,
+         kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
+                      w->pool_config.allow_stream_waits = way == 0 ? -1 : 0,
+                      w->sim_config.has_no_context_events = way == 2))
+{
+    mend_graph_pool *graph_pool = way == 1 ? kit_graph_pool(w) : NULL;
+    kit_alloc(w, 512, S(1));
+    for (int i = 0; i < 100; i++) {
+        void *block = kit_alloc_with(w, BLOCK_BYTES, S(0), .graph_pool = graph_pool);
+        kit_use(w, S(0), block, BLOCK_BYTES, 100 * LONG_NS);
+        kit_free(w, block, MEND_NO_STREAM);
+    }
+    expect_reserved(w, 256 * MEND_MIB, 100);
+    EXPECT_OK(way == 1 ? mend_graph_pool_destroy(graph_pool, MEND_NO_STREAM) : MEND_OK);
+}
+
+/* ... and a request of a stream that can grows the pool. */
+NO_STREAM_TEST(what_a_stream_can_wait_for_takes_no_room)
+{
+    mend_available room = MEND_AVAILABLE_INIT;
+    kit_alloc(w, 512, S(1));
+    kit_leave_in_flight(w, 150 * MEND_MIB, S(0), LONG_NS, MEND_NO_STREAM);
+    EXPECT_OK(mend_get_available(w->pool, S(1), &room));
+    EXPECT_TRUE(room.now_bytes > 3000 * MEND_MIB);
+}
+
 /* Graph pools are begun all the time, and their blocks freed in between. A release that the driver
  * refuses loses nothing. */
 KIT_EACH(pool_no_stream, what_graph_pools_leave_is_covered_before_the_next_begins, int, is_refused,
@@ -221,23 +248,6 @@ KIT_EACH(pool_no_stream, what_graph_pools_leave_is_covered_before_the_next_begin
         mend_sim_advance(w->sim, LONG_NS);
     }
     expect_reserved(w, 256 * MEND_MIB, 0);
-}
-
-/* The pieces that small blocks leave all wait. The chunk behind them has free memory. */
-NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
-{
-    enum { PIECES = 32 };
-    void *blocks[2 * PIECES];
-    for (int i = 0; i < 2 * PIECES; i++) {
-        blocks[i] = kit_alloc(w, 512, S(0));
-    }
-    const uint64_t reserved = mend_world_stats(w).reserved_bytes;
-    for (int i = 0; i < 2 * PIECES; i += 2) {
-        kit_free(w, blocks[i], MEND_NO_STREAM);
-    }
-    kit_free(w, kit_alloc(w, 1024, MEND_NO_STREAM), MEND_NO_STREAM); /* the start waits too */
-    kit_free(w, kit_alloc(w, 512, MEND_NO_STREAM), MEND_NO_STREAM);
-    EXPECT_STATS(w, reserved_bytes, reserved);
 }
 
 KIT_TEST_IN(pool_no_stream, ready_chunks_are_moved_before_the_host_waits,

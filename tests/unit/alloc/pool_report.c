@@ -191,4 +191,6 @@ KIT_TEST_IN(pool_report, what_would_fit_has_room_for_its_guard,
     kit_alloc(w, 5 * MEND_MIB - 512, S(0));
     kit_expect_none(w, 4 * MEND_MIB, S(0), "would fit");
     kit_alloc(w, kit_oom_report().fitting_bytes, S(0));
+    kit_expect_none(w, 512, S(0), "");
+    EXPECT_U64_EQ(0, kit_oom_report().fitting_bytes);
 }

@@ -69,6 +69,14 @@ KIT_TEST_IN(pool_streams, a_full_pool_has_room_between_what_waits,
 }
 
 /* Between two chunks that another stream still reads one is idle. */
+KIT_TEST(pool_streams, a_chunk_of_its_own_is_idle)
+{
+    void *used = kit_alloc_with(w, 2 * MEND_MIB, S(0), .in_one_chunk = 1);
+    kit_use(w, S(0), used, 2 * MEND_MIB, 1000);
+    kit_free(w, used, S(0));
+    EXPECT_TRUE(used != kit_alloc_with(w, 2 * MEND_MIB, S(1), .in_one_chunk = 1));
+}
+
 KIT_TEST(pool_streams, an_idle_chunk_serves_where_it_lies)
 {
     void *row[3];

@@ -7,6 +7,17 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 
+WORLD_TEST(pool_graph_pools, one_of_the_legacy_stream_takes_no_other)
+{
+    size_t count = 1;
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, NULL);
+    kit_alloc(w, 512, S(0));
+    EXPECT_OK(
+        mend_graph_pool_checkpoint(graph_pool, NULL, sizeof(mend_graph_pool_block), 0, &count));
+    EXPECT_U64_EQ(0, count);
+    kit_end_graph_pool(graph_pool, NULL);
+}
+
 WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_until_it_ends)
 {
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));

@@ -125,6 +125,9 @@ QUOTA_TEST(a_quota_that_the_driver_hides_is_the_limit_that_was_met)
     EXPECT_U64_EQ(EFFECTIVE_LIMIT_MIB, effective_limit_mib(s));
     EXPECT_TRUE(room.now_bytes <= 2 * MEND_MIB);
     EXPECT_U64_EQ(DEVICE_MIB - 8, room.device_free_bytes / MEND_MIB);
+    others_hold(s, 7 * MEND_MIB);
+    EXPECT_OK(mend_get_available(s->w.pool, NULL, &room));
+    EXPECT_U64_EQ(DEVICE_MIB - 7, effective_limit_mib(s));
 }
 
 /* Before a request fails, the driver is asked for just the missing bytes. */
@@ -218,6 +221,20 @@ KIT_SET_TEST(pool_effective_limit, under_a_hidden_quota_what_fits_succeeds,
     mend_sim_set_quota(w->sim, 0, 256 * MEND_MIB);
     EXPECT_U64_EQ(0, failures(w));
     EXPECT_TRUE(mend_world_stats(w).driver_failures <= 40);
+}
+
+/* It is smaller than what sleeps. It goes, although the device reports enough. */
+FRESH_TEST(pool_effective_limit, a_wake_that_a_hidden_quota_refuses_releases_what_is_idle)
+{
+    others_hold(s, 0);
+    quota(s, 10 * MEND_MIB);
+    mend_test_place(s->w.pool, &(mend_test_sizes){.chunk_bytes = 6 * MEND_MIB});
+    kit_alloc(&s->w, 6 * MEND_MIB, NULL);
+    EXPECT_OK(mend_sleep(s->w.pool, NULL, NULL));
+    mend_test_place(s->w.pool, &(mend_test_sizes){.chunk_bytes = MEND_MIB});
+    kit_free(&s->w, kit_alloc_with(&s->w, 5 * MEND_MIB, NULL, .in_one_chunk = 1), NULL);
+    EXPECT_OK(mend_wake(s->w.pool, NULL, 0, NULL));
+    EXPECT_STATS(&s->w, reserved_bytes, 6 * MEND_MIB, asleep_bytes, 0);
 }
 
 FRESH_TEST(pool_effective_limit, is_not_known_where_the_driver_does_not_say)

@@ -51,8 +51,7 @@ static bool open_filled(full_program *f)
     for (int i = 0; i < BLOCKS; i++) {
         fill(f, pages_of[i] * PAGE, 1);
     }
-    EXPECT_U64_EQ(LIMIT_PAGES * PAGE, mend_world_stats(&f->w).reserved_bytes);
-    EXPECT_U64_EQ(BLOCKS, mend_world_stats(&f->w).chunks);
+    EXPECT_STATS(&f->w, reserved_bytes, LIMIT_PAGES * PAGE, chunks, BLOCKS);
     return !mend_test_has_failed();
 }
 

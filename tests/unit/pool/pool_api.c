@@ -53,23 +53,6 @@ KIT_TEST(pool_api, steady_state_calls_no_driver)
     }
 }
 
-KIT_TEST(pool_api, trim_gives_back_what_is_idle)
-{
-    kit_alloc(w, 2 * MEND_MIB, NULL);
-    void *freed = kit_alloc(w, 9 * MEND_MIB, NULL);
-    kit_launch(w, NULL, MEND_SIM_WORK_TOUCH, freed, 9 * MEND_MIB, 0, 1000);
-    kit_free(w, freed, NULL);
-    kit_expect_trim(w, 0, 0); /* still in flight: nothing is unmapped under running work */
-    EXPECT_LEDGER(w, host_syncs, 0);
-    mend_sim_advance(w->sim, 1000);
-    const uint64_t rows[][2] = {{UINT64_MAX, 0}, {8 * MEND_MIB, 3}, {5 * MEND_MIB + 1, 3}};
-    for (int i = 0; i < 3; i++) { /* at most so much stays */
-        kit_expect_trim(w, rows[i][0], rows[i][1] * MEND_MIB);
-    }
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_LEDGER(w, chunk_bytes, 2 * MEND_MIB);
-}
-
 KIT_RIG_EACH(pool_api, a_broken_context_is_reported_and_destroy_still_frees, int, is_checked, 2,
              mend_world, w, kit_open_set(w, w->pool_config.observe = is_checked ? "guard" : NULL),
              mend_sim_destroy(w->sim))

@@ -22,15 +22,13 @@ KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
 KIT_TEST_IN(pool_corners, trim_leaves_what_is_in_flight_without_a_word,
             kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_stream first = kit_stream(w);
-    mend_stream second = kit_stream(w);
-    kit_alloc(w, 2 * MEND_MIB, first);
-    void *block = kit_alloc(w, 5 * MEND_MIB, first);
-    kit_launch(w, first, MEND_SIM_WORK_TOUCH, block, 5 * MEND_MIB, 0, 1000);
-    kit_free(w, block, first);
-    block = kit_alloc_with(w, 5 * MEND_MIB, second, .alignment_bytes = MEND_GIB);
+    kit_alloc(w, 2 * MEND_MIB, S(0));
+    void *block = kit_alloc(w, 5 * MEND_MIB, S(0));
+    kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 5 * MEND_MIB, 0, 1000);
+    kit_free(w, block, S(0));
+    block = kit_alloc_with(w, 5 * MEND_MIB, S(1), .alignment_bytes = MEND_GIB);
     EXPECT_TRUE(mend_world_stats(w).retired_bytes > 0);
-    kit_free(w, block, second);
+    kit_free(w, block, S(1));
     uint64_t released = 1;
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, &released));
     mend_world_check(w);
@@ -42,34 +40,19 @@ KIT_TEST_IN(pool_corners, trim_leaves_what_is_in_flight_without_a_word,
     mend_world_check(w);
     kit_expect_trim(w, 0, 5 * MEND_MIB);
     mend_world_check(w);
-    EXPECT_OK(mend_unregister_stream(w->pool, first));
-    EXPECT_OK(mend_unregister_stream(w->pool, second));
-    mend_sim_stream_destroy(w->sim, first);
-    mend_sim_stream_destroy(w->sim, second);
 }
 
 /* No request needs another stream's memory, so there would be no poll. */
 KIT_TEST_IN(pool_corners, a_steady_state_on_two_streams_holds_few_events,
             kit_open_set(w, w->sim_config.content = MEND_SIM_CONTENT_NONE))
 {
-    mend_stream streams[2];
-    for (int i = 0; i < 2; i++) {
-        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &streams[i]));
-    }
     for (int round = 0; round < 3000; round++) {
-        void *blocks[2];
-        for (int i = 0; i < 2; i++) {
-            blocks[i] = kit_alloc(w, 8 * MEND_MIB, streams[i]);
-        }
-        for (int i = 0; i < 2; i++) {
-            kit_free(w, blocks[i], streams[i]);
-        }
+        void *blocks[] = {kit_alloc(w, 8 * MEND_MIB, S(0)), kit_alloc(w, 8 * MEND_MIB, S(1))};
+        kit_free(w, blocks[0], S(0));
+        kit_free(w, blocks[1], S(1));
         mend_sim_advance(w->sim, 10);
     }
     EXPECT_TRUE(mend_world_ledger(w).events <= 200);
-    for (int i = 0; i < 2; i++) {
-        kit_end_stream(w, streams[i]);
-    }
 }
 
 MEND_TEST(pool_corners, a_lost_context_is_not_a_refusal)
@@ -106,26 +89,14 @@ KIT_TEST(pool_corners, the_pauses_before_it_is_asked_again_grow)
     EXPECT_U64_EQ(8000000, mend_sim_now_ns(w->sim));
 }
 
-KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
-{
-    mend_stream busy = kit_stream(w);
-    void *pointer = kit_alloc(w, MEND_MIB, busy);
-    kit_launch(w, busy, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
-    kit_free(w, pointer, busy);
-    kit_expect_none(w, 65 * MEND_MIB, NULL, "");
-    EXPECT_STATS(w, host_waits, 0);
-    kit_alloc(w, 64 * MEND_MIB, NULL);
-}
-
 KIT_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
 {
     mend_capture_mode mode = MEND_CAPTURE_MODE_THREAD_LOCAL;
     const mend_driver *driver = mend_sim_driver(w->sim);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
-    mend_stream captured = kit_stream(w);
-    EXPECT_OK(mend_sim_begin_capture(w->sim, captured, MEND_SIM_CAPTURE_GLOBAL));
+    EXPECT_OK(mend_sim_begin_capture(w->sim, S(0), MEND_SIM_CAPTURE_GLOBAL));
     kit_alloc(w, MEND_MIB, NULL);
-    EXPECT_OK(mend_sim_end_capture(w->sim, captured, NULL));
+    EXPECT_OK(mend_sim_end_capture(w->sim, S(0), NULL));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
     EXPECT_INT_EQ(MEND_CAPTURE_MODE_THREAD_LOCAL, mode);
 }

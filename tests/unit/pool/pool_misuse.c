@@ -37,12 +37,16 @@ typedef struct scene {
     mend_pool_config config;
     mend_stats stats;
     mend_block_info info;
+    mend_available room;
     mend_error error;
 } scene;
 
 static bool open_scene_with(scene *s, const char *observe)
 {
-    *s = (scene){.stats = MEND_STATS_INIT, .info = MEND_BLOCK_INFO_INIT, .error = MEND_ERROR_INIT};
+    *s = (scene){.stats = MEND_STATS_INIT,
+                 .info = MEND_BLOCK_INFO_INIT,
+                 .error = MEND_ERROR_INIT,
+                 .room = MEND_AVAILABLE_INIT};
     mend_world_init(&s->w);
     s->w.pool_config.observe = observe;
     s->w.sim_config.device_count = 2;
@@ -157,6 +161,7 @@ static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream str
     X(INVALID, mend_trim(NULL, 0, MEND_TRIM_IDLE, &s->released))                                   \
     X(INVALID, mend_trim(NULL, 0, MEND_TRIM_BY_POLICY, &s->released))                              \
     X(INVALID, mend_set_limit(NULL, 0))                                                            \
+    X(INVALID, mend_get_available(s->pool, MEND_EVERY_STREAM, &s->room))                           \
     X(INVALID, mend_compact(NULL, NULL, NULL))                                                     \
     X(INVALID, mend_compact(s->pool, &(mend_compact_limits){0}, NULL))                             \
     X(INVALID, mend_compact(s->pool, &(mend_compact_limits){.struct_size = SIZE_MAX}, NULL))       \

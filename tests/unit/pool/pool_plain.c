@@ -47,6 +47,15 @@ static void count_call(void *count, const char *call, int is_after)
     *(int *)count += is_after == 0 && strcmp(call, "async_alloc") == 0;
 }
 
+/* A request with options, whose block goes at once. */
+#define ask(w, ...) ask_with(w, KIT_OPTIONS(mend_alloc_options, __VA_ARGS__))
+static mend_result ask_with(mend_world *w, const mend_alloc_options *options)
+{
+    void *block = NULL;
+    MEND_TRY(mend_alloc_with(w->pool, 512, NULL, options, &block));
+    return mend_free(w->pool, block, NULL);
+}
+
 /* Blocks are used and freed by streams, and the driver has each as long as it lives. */
 static void use_blocks(mend_world *w, int allocations_in_order)
 {
@@ -85,6 +94,29 @@ KIT_RIG_EACH(pool_plain, each_way_passes_all_blocks, int, how, BY_THREAD + 1, me
                        mend_graph_pool_create(w->pool, &graph_pool));
     }
     use_blocks(w, how == BY_POOLS ? 2 : 0);
+    /* What needs chunks is refused, and a block of the driver's own pool is in none. */
+    EXPECT_REFUSAL(NOT_SUPPORTED, "an alignment above 512", ask(w, .alignment_bytes = 1024));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "an address", ask(w, .address = (void *)(uintptr_t)512));
+    EXPECT_RESULT(how == BY_POOLS ? MEND_ERROR_NOT_SUPPORTED : MEND_OK, ask(w, .in_one_chunk = 1));
+    if (how == BY_THREAD) {
+        graph_pool = kit_graph_pool(w);
+        EXPECT_REFUSAL(NOT_SUPPORTED, "a graph pool", ask(w, .graph_pool = graph_pool));
+        EXPECT_OK(mend_graph_pool_destroy(graph_pool, NULL));
+    }
+}
+
+PLAIN_TEST(its_begin_and_its_end_are_told, BY_CONFIG, 0)
+{
+    mend_history_event events[2] = {{0}};
+    EXPECT_OK(mend_history_start(w->pool, 8));
+    void *block = kit_alloc(w, 1000, NULL);
+    kit_free(w, block, MEND_NO_STREAM);
+    EXPECT_OK(mend_history_read(w->pool, &(uint64_t){0}, events, sizeof(*events), 2, &(size_t){0}));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_FIELDS(events[i], kind, i == 0 ? MEND_EVENT_ALLOC : MEND_EVENT_FREE, size_bytes,
+                      1024, requested_bytes, 1000, chunk, 0, address, block);
+        EXPECT_PTR_EQ(i == 0 ? NULL : MEND_NO_STREAM, events[i].stream);
+    }
 }
 
 /* In the order of its own stream a free waits for nothing. */
@@ -219,6 +251,7 @@ PLAIN_TEST(wrong_pointers_are_told, BY_POOLS, 0)
     char *block = kit_alloc(w, MEND_MIB, NULL);
     EXPECT_REFUSAL(INTERIOR_POINTER, "4096 bytes inside", mend_free(w->pool, block + 4096, NULL));
     EXPECT_U64_EQ(MEND_MIB, kit_info(w, block + 4096).usable_bytes);
+    EXPECT_ERROR(FOREIGN_POINTER, mend_free(w->pool, block - 1, NULL));
     kit_free(w, block, NULL);
     EXPECT_ERROR(FOREIGN_POINTER, mend_free(w->pool, block, NULL));
 }

@@ -19,6 +19,18 @@ RANGE_TEST(pool_range_streams, memory_passes_to_other_streams_behind_their_work,
     EXPECT_TRUE(mend_world_stats(w).host_waits > 0);
 }
 
+/* They are of the stream outside of it, which has freed their memory. */
+RANGE_TEST(pool_range_streams, pages_are_of_no_graph_pool_that_is_begun, 4 * PAGE)
+{
+    expect_commit(range, 0, 4 * PAGE, S(0));
+    use(w, range, 0, 4 * PAGE, S(0));
+    expect_decommit(range, 0, 4 * PAGE, S(0));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(0));
+    expect_commit(range, 4 * PAGE, 4 * PAGE, S(0));
+    kit_expect_waits(w, 0, 0);
+    kit_end_graph_pool(graph_pool, S(0));
+}
+
 RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
 {
     expect_commit(range, 0, 2 * PAGE, S(0));

@@ -83,6 +83,7 @@ KIT_TEST(pool_usage, what_another_stream_may_still_use_is_active)
     block = kit_alloc(w, 2 * MEND_MIB, own); /* elsewhere */
     EXPECT_ROW(usage_of(w), MEND_USAGE_ACTIVE_BYTES, 5 * MEND_MIB, 5 * MEND_MIB);
     EXPECT_OK(mend_sim_synchronize(w->sim, user));
+    kit_free(w, kit_alloc(w, 3 * MEND_MIB, own), own); /* which was pending */
     usage = usage_of(w);
     EXPECT_ROW(usage, MEND_USAGE_ACTIVE_BYTES, 2 * MEND_MIB, 5 * MEND_MIB);
     EXPECT_STATS(w, pending_bytes, 0);

@@ -2,6 +2,7 @@
  * processes may know of memory, and after mend_prepare_checkpoint takes and restores everything. */
 #include <string.h>
 
+#include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
@@ -139,6 +140,11 @@ SCENE_TEST(pool_prepare_checkpoint, exported_and_pinned_memory_is_named, open_sc
     EXPECT_REFUSAL(PINNED, "was created to be shared, and is pinned",
                    mend_prepare_checkpoint(w->pool, NULL));
     EXPECT_OK(mend_unpin(w->pool, r->blocks[1], MEND_MIB));
+    mend_range *range = NULL;
+    EXPECT_OK(mend_range_create(w->pool, MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, S(0)));
+    EXPECT_REFUSAL(PINNED, "pages of a range", mend_prepare_checkpoint(w->pool, NULL));
+    EXPECT_OK(mend_range_destroy(range, S(0)));
     EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
     EXPECT_OK(mend_pin(w->pool, r->blocks[1], MEND_MIB));
     EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL)); /* private memory may be pinned */
