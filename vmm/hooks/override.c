@@ -103,7 +103,6 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
         MEND_INVALID_IF(allocator->struct_size > sizeof(own),
                         "mend_allocator is of a newer version than the library");
         memcpy(&own, allocator, allocator->struct_size);
-        own.struct_size = sizeof(own);
         own.handler.name[sizeof(own.handler.name) - 1] = '\0';
         MEND_INVALID_IF(own.handler.alloc == NULL || own.handler.free == NULL,
                         "mend_allocator.handler: alloc or free is NULL");

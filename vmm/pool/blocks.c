@@ -171,9 +171,7 @@ mend_result mend_set_alloc_options(const mend_alloc_options *options, mend_alloc
     own->in_one_chunk = (int8_t)all.in_one_chunk;
     own->plain = (int8_t)all.plain;
     own->sleep_tag = all.sleep_tag;
-    if (alignment != 0 || all.in_one_chunk != 0 || all.plain != 0 || all.sleep_tag != 0) {
-        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
-    }
+    atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
     return MEND_OK;
 }
 

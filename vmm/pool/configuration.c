@@ -190,7 +190,7 @@ static bool read_word(slice word, mend_observed *observed)
         observed->top = true;
     } else if (check != 0 && (observed->checks & check) == 0) {
         observed->checks |= check;
-    } else if (word.length > 0 && word.text[0] == '/' && observed->snapshots[0] == '\0' &&
+    } else if (word.text[0] == '/' && observed->snapshots[0] == '\0' &&
                word.length < MEND_CONFIGURATION_PATH) {
         memcpy(observed->snapshots, word.text, word.length);
     } else {
@@ -256,7 +256,7 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         return read_peers(value, read);
     case KIND_PATH:
         *read = (int64_t)(intptr_t)value.text;
-        return value.length > 0 && value.text[0] == '/' && value.length < MEND_CONFIGURATION_PATH;
+        return value.text[0] == '/' && value.length < MEND_CONFIGURATION_PATH;
     }
     return false;
 }

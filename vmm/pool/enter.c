@@ -104,8 +104,7 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_ans
     if (is_over || result != MEND_OK) {
         return result;
     }
-    const bool is_unknown = answer.call == MEND_CALL_stream_get_capture &&
-                            stream != MEND_STREAM_PER_THREAD && mend_status_is_of_stream(status);
+    const bool is_unknown = stream != MEND_STREAM_PER_THREAD && mend_status_is_of_stream(status);
     return mend_publish(mend_refused(
         pool->driver, is_unknown ? MEND_ERROR_UNKNOWN_STREAM : mend_status_result(status),
         answer.call, status,

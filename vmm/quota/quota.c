@@ -81,17 +81,14 @@ static void settle(mend_quota *quota, mend_pointer_map *sizes, uint64_t key, uin
     unlock(quota);
 }
 
-/* The driver has released the memory with this key. No effect if it was imported. */
+/* The driver has released the memory with this key. None was claimed if it was imported. */
 static void give(mend_quota *quota, mend_pointer_map *sizes, uint64_t key)
 {
     if (!quota->others.has_members) {
         return;
     }
     mend_mutex_lock(&quota->mutex);
-    const uint64_t bytes = (uintptr_t)mend_pointer_map_remove(sizes, key);
-    if (bytes > 0) {
-        mend_shared_limit_file_give(&quota->slot, bytes);
-    }
+    mend_shared_limit_file_give(&quota->slot, (uintptr_t)mend_pointer_map_remove(sizes, key));
     unlock(quota);
 }
 

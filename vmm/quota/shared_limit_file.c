@@ -171,7 +171,8 @@ static verdict judge(const mend_limit_slot *slot, const file_content *content, u
         asked += i != slot->number ? claim->asked_bytes : 0;
         *is_first = *is_first && (i >= slot->number || claim->asked_bytes == 0);
     }
-    if (own > slot->own.limit_bytes || bytes > slot->own.limit_bytes - own) {
+    assert(own <= slot->own.limit_bytes);
+    if (bytes > slot->own.limit_bytes - own) {
         return REFUSED;
     }
     const uint64_t left = slot->own.limit_bytes - own - bytes;

@@ -94,17 +94,16 @@ static void tell_driver(const mend_heap *heap, const mend_span *span, const mend
     heap->driver->note_asleep(heap->driver, from, end - from, what);
 }
 
-/* Whether all of the block fell asleep by this sleep, and every byte of it is kept. If not, its
- * contents are dropped, and the block says so until one sleep has a backup of all of it. While a
- * part of it sleeps, the program writes no other part. */
+/* Whether all of the block fell asleep by this sleep, which keeps it. If not, its contents are
+ * dropped, and the block says so until one sleep has a backup of all of it. While a part of it
+ * sleeps, the program writes no other part. */
 static bool has_all(const mend_span *span, uint64_t sleep)
 {
     bool has = true;
     for (const mend_chunk *chunk = span->chunk;
          chunk != NULL && chunk->address < mend_span_end(span) && has;
          chunk = mend_chunk_next(chunk)) {
-        has = mend_chunk_sleeps(chunk) && chunk->kept->sleep == sleep &&
-              mend_keep_has_part(chunk, span);
+        has = mend_chunk_sleeps(chunk) && chunk->kept->sleep == sleep;
     }
     return has;
 }
@@ -255,9 +254,8 @@ static mend_result put(mend_heap *heap, const mend_sleep_options *options,
     if (result == MEND_OK && options->keep_free == 0) {
         mend_trim_to(heap, 0, false, &trimmed_bytes); /* memory that it cannot release stays free */
     }
-    const uint64_t given_bytes =
-        reserved_bytes - mend_min_u64(chunks->reserved_bytes, reserved_bytes);
-    report->released_bytes = given_bytes - mend_min_u64(s.lingering_bytes, given_bytes);
+    report->released_bytes = reserved_bytes - chunks->reserved_bytes - s.lingering_bytes;
+    assert(chunks->reserved_bytes + s.lingering_bytes <= reserved_bytes);
     mend_driver_scope_close(heap, &scope);
     return result;
 }
@@ -367,9 +365,6 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
             &heap->chunks, mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept), false);
     }
     (void)mend_driver_did(heap, status);
-    if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) {
-        end_asleep(heap, chunk);
-    }
 }
 
 void mend_sleep_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking)
