@@ -375,7 +375,6 @@ CACHED_TEST(observe_validate, finds_a_front_cache_out_of_order)
 CACHED_TEST(observe_validate, finds_a_cached_span_in_the_wrong_place)
 {
     mend_heap *heap = r->heap;
-    void *behind = NULL;
     mend_pool *pool = w->pool;
     EXPECT_OK(mend_free(pool, r->blocks[5], S(0)));
     ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, S(0), &r->blocks[4]));
@@ -390,20 +389,6 @@ CACHED_TEST(observe_validate, finds_a_cached_span_in_the_wrong_place)
     EXPECT_FOUND(cached->run, run, words);
     EXPECT_FOUND(cached->live, true, words);
     EXPECT_FOUND(left->live, false, words);
-    /* In a chunk that misses its mapping, of which the rest is live. */
-    uint64_t rest_bytes = run->size_bytes;
-    ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, S(0), &r->blocks[4]));
-    ASSERT_RESULT(MEND_OK, mend_alloc(pool, rest_bytes, S(0), &behind));
-    EXPECT_OK(mend_free(pool, r->blocks[4], S(0)));
-    cached = span_of(r, 4);
-    ASSERT_TRUE(cached->cached && cached->next->live);
-    mend_chunk *chunk = cached->chunk;
-    chunk->is_frozen = true;
-    mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_ACCESS);
-    expect_finding(heap, "may be taken, but its chunk is frozen");
-    mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
-    chunk->is_frozen = false;
-    EXPECT_OK(mend_free(pool, behind, S(0)));
 }
 
 /* A block over the edge of a chunk that misses its mapping was freed and claimed as a whole. */

@@ -97,6 +97,8 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_restoration_maps_again_what_lacks_its_ma
     kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
     kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
+    kit_fail(w, "map", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, restore(graph_pool, blocks, 2));
     mend_sim_clear_faults(w->sim);
     EXPECT_TRUE(mend_world_stats(w).unmapped_blocks > 0);
     EXPECT_OK(restore(graph_pool, blocks, 2));

@@ -165,14 +165,27 @@ KIT_TEST(pool_range, bytes_name_the_pages_around_them_and_a_decommit_those_insid
     EXPECT_OK(mend_range_decommit(range, 3 * PAGE, 512, S(0))); /* behind it there is nothing */
     EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
     EXPECT_INVALID(mend_range_commit_all(&parts[0].part, sizeof(parts[0].part) - 8, 2, S(0)));
-    const mend_range_part wrong[] = {
-        {NULL, 0, PAGE}, {range, 0, 0}, {range, 4 * PAGE, 1}, {range, PAGE, UINT64_MAX}};
-    for (int i = 0; i < 4; i++) {
+    const mend_range_part wrong[] = {{NULL, 0, PAGE},
+                                     {range, 0, 0},
+                                     {range, 4 * PAGE, 1},
+                                     {range, PAGE, UINT64_MAX},
+                                     {range, 5 * PAGE, 1}};
+    for (int i = 0; i < 5; i++) {
         const mend_range_part *p = &wrong[i];
         EXPECT_INVALID(mend_range_commit(p->range, p->offset_bytes, p->size_bytes, S(0)));
         EXPECT_INVALID(mend_range_decommit(p->range, p->offset_bytes, p->size_bytes, S(0)));
     }
     EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
+    static const struct {
+        uint64_t size_bytes, page_bytes;
+    } too_large[] = {{1, UINT64_C(1) << 47},
+                     {(UINT64_C(1) << 46) + 1, UINT64_C(1) << 40},
+                     {(PAGE << 26) + 1, PAGE}};
+    for (int i = 0; i < 3; i++) {
+        const mend_range_options *options =
+            KIT_OPTIONS(mend_range_options, .page_bytes = too_large[i].page_bytes);
+        EXPECT_INVALID(mend_range_create(w->pool, too_large[i].size_bytes, options, &range));
+    }
 }
 
 KIT_TEST_IN(pool_range, pages_of_a_stream_that_ended_are_not_waited_for_by_the_context,
