@@ -112,4 +112,5 @@ KIT_SET_TEST(pool_soft_limit, has_no_effect_at_the_limit,
     EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
     kit_expect_none(w, 17 * MEND_MIB, NULL, "");
     EXPECT_INT_EQ(1, calls); /* for the limit */
+    EXPECT_STATS(w, soft_limit_bytes, 16 * MEND_MIB);
 }

@@ -27,16 +27,11 @@ DEVICES_TEST(devices_pools, one_is_made_on_first_use_and_stays)
 
 DEVICES_TEST(devices_pools, it_is_as_configured)
 {
-    mend_stats stats = MEND_STATS_INIT;
     w->pool_config.limit_bytes = 5 * MEND_MIB;
     w->pool_config.device = 77; /* does not count */
     EXPECT_OK(mend_set_default_config(1, &w->pool_config));
-    mend_pool *pool = devices_pool_of(1);
-    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
-    EXPECT_U64_EQ(5 * MEND_MIB, stats.limit_bytes);
-    pool = devices_pool_of(0);
-    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
-    EXPECT_U64_EQ(stats.device_bytes, stats.limit_bytes);
+    EXPECT_U64_EQ(5 * MEND_MIB, kit_stats(devices_pool_of(1)).limit_bytes);
+    EXPECT_FIELDS(kit_stats(devices_pool_of(0)), limit_bytes, of.device_bytes);
 }
 
 DEVICES_TEST(devices_pools, a_config_comes_before_the_pool)
@@ -102,6 +97,8 @@ DEVICES_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
     EXPECT_PTR_EQ(pool, info.pool);
     EXPECT_OK(mend_device_record_stream(1, block, NULL));
     EXPECT_OK(mend_device_free(1, NULL, 0, NULL));
+    EXPECT_ERROR(NO_DEVICE, mend_device_alloc(MEND_DEVICE_LIMIT, 512, NULL, &nothing));
+    EXPECT_ERROR(NO_DEVICE, mend_device_free(MEND_DEVICE_LIMIT, block, 0, NULL));
     EXPECT_OK(mend_device_free(1, block, 3 * MEND_MIB, NULL));
     EXPECT_ERROR(DOUBLE_FREE, mend_device_free(1, block, 3 * MEND_MIB, NULL));
     EXPECT_OK(mend_device_trim(1, 0, MEND_TRIM_IDLE, &released));

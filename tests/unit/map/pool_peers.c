@@ -113,6 +113,10 @@ PEERS_TEST(pool_peers, a_pool_of_named_peers_meets_no_other, s->w.pool_config.pe
     s->w.pool_config.peers = 0;
     ASSERT_RESULT(MEND_OK, open_other(s));
     EXPECT_U64_EQ(1, peers_of(s->w.pool)); /* device 2 */
+    s->w.pool_config.peers = MEND_PEERS_NONE;
+    mend_pool *alone = kit_pool(&s->w);
+    EXPECT_U64_EQ(0, peers_of(alone));
+    EXPECT_OK(mend_pool_destroy(alone));
 }
 
 PEERS_TEST(pool_peers, plain_memory_is_let_to_nobody, s->w.pool_config.plain = 1)

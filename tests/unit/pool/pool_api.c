@@ -78,7 +78,7 @@ MEND_TEST(pool_api, options_of_a_thread_come_back)
     EXPECT_INT_EQ(0, memcmp(&given, &back, sizeof(given)));
 }
 
-/* A pool with all its features, that still has a callback, and was asked for its tags. */
+/* A pool with all its features, that still has a callback, was asked for its tags, and slept. */
 static void live_and_end(mend_world *own)
 {
     mend_world other = *own;
@@ -97,6 +97,12 @@ static void live_and_end(mend_world *own)
     EXPECT_OK(mend_scope_pop());
     EXPECT_OK(mend_get_sleep_tags(w->pool, &info, sizeof(info), 1, &count));
     EXPECT_U64_EQ(1, count);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    }
+    EXPECT_OK(mend_pin(w->pool, block, 512));
+    EXPECT_OK(mend_unpin(w->pool, block, 512));
     EXPECT_OK(mend_get_owners(w->pool, 0, NULL, sizeof(mend_owner), 0, &count));
     EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB, NULL, &range));
     EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, NULL));

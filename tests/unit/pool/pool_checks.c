@@ -86,6 +86,10 @@ GUARDED(a_free_on_another_stream_or_none_finds_it_too)
     kit_free(w, block, S(0));
     EXPECT_INT_EQ(3, told);
     mend_log_set_sink(NULL, NULL);
+    mend_available none = {.struct_size = sizeof(none), .now_bytes = 7, .after_waiting_bytes = 7};
+    kit_alloc(w, w->sim_config.memory_bytes - 512, S(0));
+    EXPECT_OK(mend_get_available(w->pool, S(0), &none)); /* what is left is less than a guard */
+    EXPECT_FIELDS(none, now_bytes, 0, after_waiting_bytes, 0);
 }
 
 /* The pool is no longer observed then, whatever was found. */

@@ -57,14 +57,11 @@ KIT_TEST_IN(pool_corners, a_steady_state_on_two_streams_holds_few_events,
 
 MEND_TEST(pool_corners, a_lost_context_is_not_a_refusal)
 {
-    static const int fatal[] = {4,   214, 220, 226, 700, 702, 709, 710, 714,
-                                715, 716, 717, 718, 719, 721, 810, 911};
-    static const int passing[] = {0, 1, 2, 201, 600, 701, 703, 704, 708, 712, 720, 900, 999};
-    for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-        EXPECT_TRUE(mend_status_is_fatal(fatal[i]));
-    }
-    for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++) {
-        EXPECT_FALSE(mend_status_is_fatal(passing[i]));
+    static const int codes[] = {4,   214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718,
+                                719, 721, 810, 911, /* and these pass: */
+                                0,   1,   2,   201, 600, 701, 703, 704, 708, 712, 720, 900, 999};
+    for (int i = 0; i < 30; i++) {
+        EXPECT_INT_EQ(i < 17, mend_status_is_fatal(codes[i]));
     }
 }
 

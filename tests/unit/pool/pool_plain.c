@@ -248,10 +248,13 @@ PLAIN_TEST(a_callback_makes_room, WITHOUT_POOLS, 0)
 
 PLAIN_TEST(wrong_pointers_are_told, BY_POOLS, 0)
 {
+    mend_export_token token;
     char *block = kit_alloc(w, MEND_MIB, NULL);
     EXPECT_REFUSAL(INTERIOR_POINTER, "4096 bytes inside", mend_free(w->pool, block + 4096, NULL));
     EXPECT_U64_EQ(MEND_MIB, kit_info(w, block + 4096).usable_bytes);
     EXPECT_ERROR(FOREIGN_POINTER, mend_free(w->pool, block - 1, NULL));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "cudaIpcGetMemHandle",
+                   mend_export(w->pool, block, NULL, &token, sizeof(token), NULL, NULL));
     kit_free(w, block, NULL);
     EXPECT_ERROR(FOREIGN_POINTER, mend_free(w->pool, block, NULL));
 }

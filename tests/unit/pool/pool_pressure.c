@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "mend/mend_range.h"
+#include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
 enum { BLOCKS = 4 };
 
@@ -17,7 +19,6 @@ typedef struct scene {
     mend_world w;
     void *blocks[BLOCKS];
     char calls[32]; /* the letters of those called */
-    mend_result inner;
     uint64_t needed_bytes;
 } scene;
 
@@ -72,7 +73,7 @@ static mend_result drop(helper *h)
 
 static bool open_full(scene *s)
 {
-    *s = (scene){.inner = MEND_OK};
+    *s = (scene){.needed_bytes = 0};
     mend_world_init(&s->w);
     s->w.pool_config.limit_bytes = BLOCKS * MEND_MIB;
     if (!kit_open(&s->w)) {
@@ -125,6 +126,56 @@ SCENE_TEST(pool_pressure, one_that_adds_itself_again_does_not_go_round_for_ever)
     EXPECT_OK(add(&a));
     EXPECT_ERROR(OUT_OF_MEMORY, allocate(r, MEND_MIB));
     expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "aa");
+}
+
+static void *allocate_too(void *argument)
+{
+    EXPECT_ERROR(OUT_OF_MEMORY, allocate(argument, MEND_MIB));
+    return NULL;
+}
+
+static void ask_again_and_end(helper *h)
+{
+    if (strlen(h->s->calls) == 1) {
+        allocate_too(h->s);
+        EXPECT_OK(drop(h));
+        mend_test_run_thread(allocate_too, h->s);
+    }
+}
+
+SCENE_TEST(pool_pressure,
+           one_that_runs_is_asked_by_no_request_of_its_own_and_none_once_it_is_removed)
+{
+    helper a = {.s = r, .letter = 'a', .also = ask_again_and_end};
+    EXPECT_OK(add(&a));
+    expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "a");
+}
+
+static void *break_context(void *world)
+{
+    kit_break(world, NULL);
+    EXPECT_TRUE(mend_trim(((mend_world *)world)->pool, 0, MEND_TRIM_WAIT, NULL) != MEND_OK);
+    return NULL;
+}
+
+static void lose_context(helper *h)
+{
+    mend_test_run_thread(break_context, &h->s->w);
+}
+
+/* It says that it has freed memory, and another thread knows the loss. */
+KIT_RIG_EACH(pool_pressure, a_context_that_is_lost_meanwhile_fails_the_call, int, wakes, 2, scene,
+             r, open_full(r), mend_sim_destroy(r->w.sim))
+{
+    helper a = {.s = r, .letter = 'a', .frees = 1, .answer = 1, .also = lose_context};
+    if (wakes) {
+        EXPECT_OK(mend_sleep(r->w.pool, NULL, NULL));
+        kit_alloc(&r->w, BLOCKS * MEND_MIB, NULL);
+    }
+    EXPECT_OK(add(&a));
+    EXPECT_ERROR(DEVICE_LOST, wakes ? mend_wake(r->w.pool, NULL, 0, NULL) : allocate(r, MEND_MIB));
+    EXPECT_STR_EQ("a", r->calls);
+    (void)mend_pool_destroy(r->w.pool);
 }
 
 /* The callback of one pool frees memory of another one, on the full device, and may leave it

@@ -1,8 +1,10 @@
 /* Growable ranges: where their memory comes from and goes, and every misuse by its own error. */
 
-#include "mend/mend_share.h"
+#include <string.h>
+
 #include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
+#include "tests/unit/pool/share_rig.h"
 
 RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
 {
@@ -211,20 +213,28 @@ KIT_TEST_IN(pool_range, pages_of_a_stream_that_ended_are_not_waited_for_by_the_c
 KIT_SET_TEST(pool_range, an_export_of_all_pages_ends_with_the_range,
              w->pool_config.shareable = MEND_SHAREABLE_ON)
 {
-    mend_export_token token;
+    mend_export_token token, part;
+    uint64_t offset_bytes = 0;
     mend_range *range = create(w, 4 * MEND_MIB, PAGE);
-    const mend_range_info info = info_of(range);
-    EXPECT_OK(mend_range_commit(range, 0, info.size_bytes, S(0)));
-    const mend_export_options *all =
-        KIT_OPTIONS(mend_export_options, .size_bytes = info.size_bytes);
-    EXPECT_OK(mend_export(w->pool, info.base, NULL, &token, sizeof(token), NULL, NULL));
-    EXPECT_INVALID(mend_export(w->pool, info.base, all, &token, sizeof(token), NULL, NULL));
-    EXPECT_OK(mend_range_decommit(range, 0, PAGE, S(0))); /* which ends the export */
-    EXPECT_OK(mend_range_commit(range, 0, PAGE, S(0)));
-    EXPECT_OK(mend_export(w->pool, info.base, all, &token, sizeof(token), NULL, NULL));
-    EXPECT_STATS(w, exported_bytes, info.size_bytes);
-    const mend_export_options *more =
-        KIT_OPTIONS(mend_export_options, .size_bytes = info.size_bytes + 1);
-    EXPECT_INVALID(mend_export(w->pool, info.base, more, &token, sizeof(token), NULL, NULL));
+    const uint64_t size_bytes = info_of(range).size_bytes;
+    char *all = info_of(range).base;
+    EXPECT_OK(mend_range_commit(range, 0, size_bytes, S(0)));
+    for (uint64_t at = 0; at <= PAGE; at += PAGE) { /* one page, the first or another, is not all */
+        EXPECT_OK(share_token(w->pool, all + at, &token, BY_FILE));
+        EXPECT_INVALID(share_token(w->pool, all, &token, .size_bytes = size_bytes));
+        EXPECT_OK(mend_range_decommit(range, at, PAGE, S(0))); /* which ends the export */
+        EXPECT_ERROR(DOUBLE_FREE, share_token(w->pool, all + at, &token, BY_FILE));
+        EXPECT_OK(mend_range_commit(range, at, PAGE, S(0)));
+    }
+    EXPECT_OK(share_token(w->pool, all, &token, .size_bytes = size_bytes));
+    EXPECT_STATS(w, exported_bytes, size_bytes);
+    char *last = all + size_bytes - PAGE; /* has the same export */
+    EXPECT_OK(share_token_at(w->pool, last, &part, &offset_bytes, BY_FILE));
+    EXPECT_INT_EQ(0, memcmp(&token, &part, sizeof(part)));
+    EXPECT_U64_EQ(size_bytes - PAGE, offset_bytes);
+    EXPECT_INVALID(share_token(w->pool, last, &token, .size_bytes = PAGE + 1));
+    EXPECT_INVALID(share_token(w->pool, last, &token, .size_bytes = UINT64_MAX));
+    void *block = kit_alloc(w, 512, S(0));
+    EXPECT_ERROR(FOREIGN_POINTER, share_token(w->pool, block, &token, .size_bytes = 512));
     EXPECT_OK(mend_range_destroy(range, NULL));
 }

@@ -71,9 +71,12 @@ SHARED_TEST(pool_share_faults, a_refused_import_counts_and_names_the_driver, fal
 {
     void *pointer = NULL;
     const uint64_t failures = mend_world_stats(&r->to).driver_failures;
-    kit_fail(&r->to, "import_handle", 0, 1, MEND_DRIVER_INVALID_VALUE);
-    EXPECT_ERROR(DRIVER, share_try_import(r->to.pool, &r->ticket, &pointer));
-    EXPECT_STATS(&r->to, driver_failures, failures + 1);
+    const int words[] = {MEND_DRIVER_INVALID_VALUE, MEND_DRIVER_NOT_PERMITTED};
+    for (uint64_t i = 0; i < 2; i++) {
+        kit_fail(&r->to, "import_handle", 0, 1, words[i]);
+        EXPECT_ERROR(DRIVER, share_try_import(r->to.pool, &r->ticket, &pointer));
+        EXPECT_STATS(&r->to, driver_failures, failures + i + 1);
+    }
 }
 
 /* Empty reservations go for a larger one. */
@@ -86,6 +89,10 @@ SHARED_TEST(pool_share_faults, an_import_frees_reservations_for_its_addresses, f
     void *pointer = share_import(&r->to, &r->ticket);
     EXPECT_LEDGER(&r->to, reservations, 1);
     share_close(&r->to, pointer);
+    EXPECT_OK(mend_trim(r->to.pool, 0, MEND_TRIM_IDLE, NULL));
+    kit_fail(&r->to, "reserve", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_ERROR(OUT_OF_ADDRESS_SPACE, share_try_import(r->to.pool, &r->ticket, &pointer));
+    mend_sim_clear_faults(r->to.sim);
 }
 
 typedef struct second_import {

@@ -59,6 +59,8 @@ KIT_SET_TEST(pool_two_parts, what_a_trim_keeps_holds_plain_blocks_too, device_64
         mend_sim_advance(w->sim, 20000000);
     }
     EXPECT_U64_EQ(4 * MEND_MIB, released_bytes);
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
+    kit_expect_trim(w, 3 * MEND_MIB, 4 * MEND_MIB); /* the plain block alone is more */
     kit_free(w, plain, S(0));
 }
 

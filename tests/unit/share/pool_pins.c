@@ -234,21 +234,17 @@ static int kv_in_one_chunk(mend_world *w)
             kit_free(w, weights, NULL);
         }
     }
+    mend_heap *heap = &w->pool->heap;
+    kit_alloc_row(w, blocks, KV_BLOCKS, kv_bytes, NULL);
     for (int i = 0; i < KV_BLOCKS; i++) {
-        blocks[i] = kit_alloc(w, kv_bytes, NULL);
-        mend_heap *heap = &w->pool->heap;
         const uint64_t address = (uint64_t)(uintptr_t)blocks[i];
         const mend_chunk *first = mend_chunk_at(&heap->chunks, address);
         in_one += first == mend_chunk_at(&heap->chunks, address + kv_bytes - 1);
     }
     const uint64_t created = mend_world_stats(w).chunks_created;
     const uint64_t calls = mend_sim_call_count(w->sim);
-    for (int i = 0; i < KV_BLOCKS; i++) {
-        kit_free(w, blocks[i], NULL);
-    }
-    for (int i = 0; i < KV_BLOCKS; i++) {
-        blocks[i] = kit_alloc(w, kv_bytes, NULL);
-    }
+    kit_free_row(w, blocks, KV_BLOCKS, NULL);
+    kit_alloc_row(w, blocks, KV_BLOCKS, kv_bytes, NULL);
     if (in_one == KV_BLOCKS) {
         EXPECT_STATS(w, chunks_created, created);
         EXPECT_U64_EQ(calls, mend_sim_call_count(w->sim));
@@ -278,14 +274,13 @@ KIT_SET_TEST(pool_pins, blocks_lie_in_one_chunk_while_the_thread_asks_for_it, KV
     EXPECT_U64_EQ(512, (uint64_t)(uintptr_t)odd % 4096);
     kit_free(w, odd, NULL);
     kit_free(w, kit_alloc(w, 512, NULL), NULL); /* it is cached */
-    EXPECT_OK(mend_set_alloc_options(options, &before));
-    EXPECT_U64_EQ(0, before.alignment_bytes);
-    EXPECT_U64_EQ(0, before.in_one_chunk);
+    KIT_THREAD(.alignment_bytes = 4096);
     EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)kit_alloc(w, 512, NULL) % 4096);
+    EXPECT_OK(mend_set_alloc_options(options, &before));
+    EXPECT_FIELDS(before, alignment_bytes, 4096, in_one_chunk, 0);
     EXPECT_U64_EQ(KV_BLOCKS, kv_in_one_chunk(w));
     EXPECT_OK(mend_set_alloc_options(NULL, &before));
-    EXPECT_U64_EQ(4096, before.alignment_bytes);
-    EXPECT_U64_EQ(1, before.in_one_chunk);
+    EXPECT_FIELDS(before, alignment_bytes, 4096, in_one_chunk, 1);
     EXPECT_TRUE(kv_in_one_chunk(w) < KV_BLOCKS);
 }
 
@@ -298,8 +293,7 @@ static int is_switched(mend_world *w, mend_pool *pool, const mend_alloc_options 
     void *block = NULL;
     EXPECT_OK(mend_set_alloc_options(thread, NULL));
     EXPECT_OK(mend_alloc_with(pool, CHUNK, S(0), call, &block));
-    mend_stats stats = MEND_STATS_INIT;
-    EXPECT_OK(mend_get_stats(pool, &stats));
+    const mend_stats stats = kit_stats(pool);
     EXPECT_OK(mend_free(pool, block, S(0)));
     EXPECT_OK(mend_set_alloc_options(NULL, NULL));
     EXPECT_U64_EQ(0, is_of_plain ? stats.pinned_bytes : stats.passed_blocks);

@@ -82,6 +82,9 @@ SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
     EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 5));   /* less: it is not */
     EXPECT_U64_EQ(want + 2, mend_shared_limit_file_want(&r->b, LIMIT));
     EXPECT_U64_EQ(want + 3, mend_shared_limit_file_want(&r->b, UINT64_MAX));
+    EXPECT_U64_EQ(0, mend_shared_limit_file_want(&r->b, UINT64_MAX));   /* the same: it is known */
+    EXPECT_FALSE(mend_shared_limit_file_claim(&r->a, LIMIT - 900 + 1)); /* more than all */
+    EXPECT_FALSE(mend_shared_limit_file_claim(&r->b, UINT64_MAX));
     EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* nobody can give more */
     EXPECT_U64_EQ(900, mend_shared_limit_file_look(&r->b, want + 3).offered_bytes);
 }
@@ -295,17 +298,44 @@ SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
     mend_limit_slot slot;
     close_scene(r);
     int file = open(r->path, O_CREAT | O_RDWR, 0600);
-    EXPECT_TRUE(write(file, "a diary", 7) == 7);
-    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT, mend_shared_limit_file_open(r->path, LIMIT, &slot));
-    char text[16] = "";
-    EXPECT_TRUE(pread(file, text, sizeof(text), 0) == 7);
-    EXPECT_STR_EQ("a diary", text);
+    for (int length = 7; length <= 8; length++) { /* a mark has 8 */
+        EXPECT_TRUE(pwrite(file, "a diary!", (size_t)length, 0) == length);
+        EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT,
+                      mend_shared_limit_file_open(r->path, LIMIT, &slot));
+        char text[16] = "";
+        EXPECT_TRUE(pread(file, text, sizeof(text), 0) == length);
+        EXPECT_INT_EQ(0, memcmp("a diary!", text, (size_t)length));
+    }
     close(file);
     EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_shared_limit_file_open("/", LIMIT, &slot));
     EXPECT_INT_EQ(MEND_ERROR_SYSTEM,
                   mend_shared_limit_file_open("/no/such/folder/file", LIMIT, &slot));
     EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT,
                   mend_shared_limit_file_open("/dev/null", LIMIT, &slot));
+}
+
+/* Its process died when it had begun the file. */
+SCENE_TEST(share_limit_file, one_that_was_just_begun_is_completed)
+{
+    close(r->a.file);
+    close(r->b.file);
+    r->b.file = -1;
+    EXPECT_INT_EQ(0, truncate(r->path, sizeof(uint64_t)));
+    r->a = join(r);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, LIMIT));
+    EXPECT_FALSE(r->a.is_broken);
+}
+
+/* In the slot of another one, or in the mark. */
+KIT_RIG_EACH(share_limit_file, a_byte_that_changed_is_noticed, int, mark, 2, scene, r,
+             open_scene(r), close_scene(r))
+{
+    int file = open(r->path, O_RDWR);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->b, 700));
+    EXPECT_INT_EQ(1, pwrite(file, "", 1, mark ? 0 : 8 + 72 * r->b.number + 8));
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, LIMIT));
+    EXPECT_TRUE(r->a.is_broken);
+    close(file);
 }
 
 /* The system would end the process by a signal. */

@@ -141,8 +141,11 @@ QUOTA_TEST(share_quota, the_larger_lack_is_wanted)
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
 }
 
+/* ... and it leaves free what is to be free. */
 QUOTA_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives)
 {
+    const mend_chunk_properties properties = {0};
+    mend_chunk_handle handle;
     uint64_t address = 0;
     const mend_driver *driver = &r->waiter.pass.table;
     const uint64_t *claimed_bytes = &r->waiter.slot.own.claimed_bytes;
@@ -158,6 +161,10 @@ QUOTA_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives)
     EXPECT_U64_EQ(100, *claimed_bytes);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->async_free(driver, address, r->w.streams[0]));
     EXPECT_U64_EQ(0, *claimed_bytes);
+    r->waiter.others.min_free_bytes = r->w.sim_config.memory_bytes - 50;
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, driver->plain_alloc(driver, 100, &address));
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, driver->create(driver, 100, &properties, &handle));
+    r->waiter.others.min_free_bytes = 0;
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
 }
 

@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "mend/mend_range.h"
-#include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
-#include "tests/support/kit.h"
+#include "tests/unit/pool/share_rig.h"
 
 enum { BLOCKS = 6 };
 
@@ -74,12 +73,10 @@ SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene
     EXPECT_OK(mend_prepare_checkpoint(w->pool, &report)); /* nothing is left to do */
     EXPECT_U64_EQ(0, report.exchanged_bytes);
     mend_export_token token;
-    EXPECT_REFUSAL(
-        NOT_SUPPORTED, "mend_prepare_checkpoint has made the memory",
-        mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "mend_prepare_checkpoint has made the memory",
+                   share_token(w->pool, r->blocks[0], &token, BY_FILE));
     void *more = kit_alloc(w, MEND_MIB, S(0));
-    EXPECT_OK(mend_export(w->pool, more, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL,
-                          NULL)); /* later memory is shareable */
+    EXPECT_OK(share_token(w->pool, more, &token, BY_FILE)); /* later memory is shareable */
 }
 
 /* Memory that others could not open does not become a part of a block that they may open. */
@@ -92,8 +89,7 @@ SCENE_TEST(pool_prepare_checkpoint, private_memory_wakes_nothing, open_scene(r, 
     EXPECT_OK(mend_sleep(w->pool, keeps, NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, &report));
     EXPECT_U64_EQ(0, report.reused_bytes);
-    EXPECT_OK(
-        mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(share_token(w->pool, r->blocks[0], &token, BY_FILE));
 }
 
 SCENE_TEST(pool_prepare_checkpoint, without_room_for_a_copy_it_fails, open_scene(r, shareable))
@@ -123,8 +119,7 @@ SCENE_TEST(pool_prepare_checkpoint, what_copies_write_to_stays_until_they_end, o
 SCENE_TEST(pool_prepare_checkpoint, exported_and_pinned_memory_is_named, open_scene(r, shareable))
 {
     mend_export_token token;
-    EXPECT_OK(
-        mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(share_token(w->pool, r->blocks[0], &token, BY_FILE));
     EXPECT_REFUSAL(PINNED, "1 blocks are exported and 0 imported",
                    mend_prepare_checkpoint(w->pool, NULL));
     mend_pool *importer = kit_pool(w);

@@ -7,9 +7,9 @@
 
 SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
 {
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    mend_sleep_options options = *SLEEP_IN_FILE;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    options.others = MEND_BACKUP_FILE;
+    options.directory = NULL;
     EXPECT_REFUSAL(INVALID_ARGUMENT, "directory", mend_sleep(w->pool, &options, &report));
     options.directory = "/nowhere/at/all";
     EXPECT_REFUSAL(SYSTEM, "/nowhere/at/all", mend_sleep(w->pool, &options, &report));
@@ -25,6 +25,19 @@ SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
     EXPECT_U64_EQ(report.file_bytes, woken.file_bytes);
     EXPECT_STATS(w, backup_file_bytes, 0);
+}
+
+/* The buffers have 8 MiB. */
+KIT_SET_TEST(pool_sleep, a_large_chunk_passes_through_a_file_in_parts,
+             w->placement.chunk_bytes = 20 * MEND_MIB)
+{
+    const uint64_t size_bytes = 20 * MEND_MIB;
+    const void *host = NULL;
+    void *block = kit_alloc_written(w, size_bytes, S(0));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_IN_FILE, NULL));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "in a file", mend_read_backup(w->pool, block, 1, NULL, &host));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, block, size_bytes, S(0));
 }
 
 KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says_so)

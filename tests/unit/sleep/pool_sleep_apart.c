@@ -14,11 +14,13 @@ static void *alloc_tagged(mend_world *w, uint64_t tag, uint64_t size_bytes)
     return block;
 }
 
-static mend_sleep_report put(mend_world *w, uint64_t tag)
+/* All blocks of the tag, of so many bytes, sleep, and all wakes. */
+static void expect_sleep(mend_world *w, uint64_t tag, uint64_t size_bytes)
 {
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(tag, MEND_BACKUP_HOST, ), &report));
-    return report;
+    EXPECT_FIELDS(report, stayed_bytes, 0, host_bytes, size_bytes);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }
 
 /* Large and small ones in turn, of two tags and of none. */
@@ -32,9 +34,8 @@ KIT_TEST(pool_sleep_apart, all_of_a_tag_sleeps_the_first_time)
             small[tag][i] = alloc_tagged(w, tag, 4 * MEND_KIB);
         }
     }
-    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, ROUNDS * (BLOCK + 4 * MEND_KIB));
-    EXPECT_FIELDS(put(w, 2), stayed_bytes, 0, host_bytes, ROUNDS * (BLOCK + 4 * MEND_KIB));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    expect_sleep(w, 1, ROUNDS * (BLOCK + 4 * MEND_KIB));
+    expect_sleep(w, 2, ROUNDS * (BLOCK + 4 * MEND_KIB));
     for (int tag = 0; tag < TAGS; tag++) {
         kit_release_row(w, large[tag], ROUNDS, BLOCK, S(0));
         kit_release_row(w, small[tag], ROUNDS, 4 * MEND_KIB, S(0));
@@ -102,13 +103,11 @@ KIT_TEST(pool_sleep_apart, freed_memory_of_a_tag_stays_its_own)
     void *other = kit_alloc_written(w, SMALL, S(0));
     EXPECT_TRUE(other != freed);
     EXPECT_PTR_EQ(freed, alloc_tagged(w, 1, SMALL));
-    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, 2 * SMALL);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    expect_sleep(w, 1, 2 * SMALL);
     kit_free(w, other, S(0));
     void *again = alloc_tagged(w, 2, SMALL);
     void *beside = kit_alloc_written(w, SMALL, S(0));
-    EXPECT_FIELDS(put(w, 2), stayed_bytes, 0, host_bytes, SMALL);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    expect_sleep(w, 2, SMALL);
     kit_release(w, beside, SMALL, S(0));
     kit_release(w, again, SMALL, S(0));
     kit_release(w, freed, SMALL, S(0));
@@ -121,8 +120,7 @@ KIT_TEST(pool_sleep_apart, a_freed_block_of_none_is_not_taken_by_a_tag_beside_ot
     void *freed = kit_alloc_written(w, BLOCK, S(0));
     kit_free(w, freed, S(0));
     void *block = alloc_tagged(w, 1, BLOCK);
-    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, BLOCK);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    expect_sleep(w, 1, BLOCK);
     kit_release(w, block, BLOCK, S(0));
     kit_release(w, stays, BLOCK, S(0));
 }
@@ -134,8 +132,7 @@ KIT_TEST(pool_sleep_apart, the_tag_of_a_call_is_before_that_of_the_thread)
     KIT_THREAD(.sleep_tag = 1);
     void *block = kit_alloc_with(w, SMALL, S(0), .sleep_tag = 2);
     mend_set_alloc_options(NULL, NULL);
-    EXPECT_FIELDS(put(w, 2), stayed_bytes, 0, host_bytes, SMALL);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    expect_sleep(w, 2, SMALL);
     kit_free(w, block, S(0));
     kit_release(w, first, SMALL, S(0));
 }
@@ -150,10 +147,8 @@ KIT_TEST(pool_sleep_apart, tags_of_options_lie_apart_once_the_pool_has_slept)
     for (uint64_t i = 0; i < 2; i++) {
         blocks[i] = kit_alloc_with(w, BLOCK, S(0), .tag = 5 + i);
     }
-    EXPECT_FIELDS(put(w, 5), stayed_bytes, 0, host_bytes, BLOCK);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_free(w, blocks[0], S(0));
-    kit_free(w, blocks[1], S(0));
+    expect_sleep(w, 5, BLOCK);
+    kit_free_row(w, blocks, 2, S(0));
     kit_release(w, first, BLOCK, S(0));
 }
 
@@ -214,8 +209,7 @@ KIT_TEST(pool_sleep_apart, a_chunk_that_others_share_stays_its_tags)
     kit_free(w, kit_alloc_written(w, 12 * MEND_KIB, S(0)), S(0));
     EXPECT_OK(mend_set_limit(w->pool, 0));
     void *later = kit_alloc_written(w, 12 * MEND_KIB, S(0));
-    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, 32 * MEND_KIB + 512);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    expect_sleep(w, 1, 32 * MEND_KIB + 512);
     kit_release(w, first, 32 * MEND_KIB + 512, S(0));
     kit_release(w, later, 12 * MEND_KIB, S(0));
 }
@@ -237,8 +231,7 @@ KIT_TEST(pool_sleep_apart, a_compaction_keeps_tags_apart)
     EXPECT_TRUE(mend_world_stats(w).compactions > 0);
     void *others[MANY];
     kit_alloc_written_row(w, others, MANY, 512, S(0));
-    EXPECT_FIELDS(put(w, 1), stayed_bytes, 0, host_bytes, MANY / 4 * 60 * MEND_KIB);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    expect_sleep(w, 1, MANY / 4 * 60 * MEND_KIB);
     kit_release_row(w, others, MANY, 512, S(0));
     for (int i = 0; i < MANY; i += 4) {
         kit_release(w, blocks[i], 60 * MEND_KIB, S(0));

@@ -26,6 +26,8 @@ SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
     cycle(w);
     EXPECT_STATS(w, backup_cache_bytes, ALL, backup_host_bytes, 0);
     EXPECT_OK(mend_read_backup(w->pool, r->blocks[1], SLEEP_BLOCK, NULL, &first));
+    EXPECT_OK(mend_read_backup(w->pool, (char *)r->blocks[1] + 700, 1, NULL, &again));
+    EXPECT_PTR_EQ((const char *)first + 700, again);
     kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
     for (int i = 0; i < 3; i++) {
         cycle(w);
@@ -57,6 +59,7 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
     EXPECT_INVALID(mend_read_backup(w->pool, r->blocks[0], 1, NULL, NULL));
     void *const address = r->blocks[0];
     kit_release(w, address, SLEEP_BLOCK, S(0));
+    EXPECT_INVALID(mend_read_backup(w->pool, address, 1, NULL, &found));
     r->blocks[0] = kit_alloc_written(w, SLEEP_BLOCK, S(0));
     EXPECT_PTR_EQ(address, r->blocks[0]);
     EXPECT_REFUSAL(INVALID_ARGUMENT, "has no copy",

@@ -19,6 +19,7 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
         *SLEEP_TAG(1, MEND_BACKUP_DEFAULT, ),
         *SLEEP_TAG(1, MEND_STAY_RESIDENT + 1, ),
         *SLEEP_TAG(1, -1, ),
+        *SLEEP_TAG(1, MEND_BACKUP_HOST, .others = MEND_BACKUP_FILE),
         *KIT_OPTIONS(mend_sleep_options, .rule_count = 1),
         *KIT_OPTIONS(mend_sleep_options, .others = MEND_STAY_RESIDENT + 1),
         *KIT_OPTIONS(mend_sleep_options, .skip_pinned = 2),
@@ -72,6 +73,8 @@ SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
     options.others = MEND_BACKUP_HOST; /* half of these sleep */
     EXPECT_OK(mend_sleep(w->pool, &options, &report));
     EXPECT_FIELDS(report, matched_bytes, 2 * half, asleep_bytes, half, unmatched_tags, 2);
+    EXPECT_OK(mend_wake(w->pool, &rules[0].rule.tag, 1, NULL));
+    EXPECT_STATS(w, wakes, 0);
     const uint64_t tags[] = {2, 8, 1};
     EXPECT_OK(mend_wake(w->pool, tags, 2, &woken));
     EXPECT_FIELDS(woken, matched_bytes, half, unmatched_tags, 1, unmatched_tag, 8);
@@ -96,10 +99,7 @@ SLEEP_TEST(pool_sleep_refused, a_driver_without_pinned_memory_is_named)
 /* There was some for the sleep. */
 SLEEP_TEST(pool_sleep_refused, a_wake_without_pinned_memory_says_what_it_is_for)
 {
-    EXPECT_OK(mend_sleep(w->pool,
-                         KIT_OPTIONS(mend_sleep_options, .others = MEND_BACKUP_FILE,
-                                     .directory = sleep_rig_directory()),
-                         NULL));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_IN_FILE, NULL));
     kit_fail(w, "host_alloc", 0, 1, MEND_DRIVER_NOT_SUPPORTED);
     EXPECT_REFUSAL(DRIVER, "cuMemHostAlloc failed", mend_wake(w->pool, NULL, 0, NULL));
     kit_fail(w, "host_alloc", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
@@ -109,8 +109,7 @@ SLEEP_TEST(pool_sleep_refused, a_wake_without_pinned_memory_says_what_it_is_for)
 /* The system would end the process by a signal. */
 SLEEP_TEST(pool_sleep_refused, a_limit_of_file_sizes_is_named)
 {
-    const mend_sleep_options options = *KIT_OPTIONS(mend_sleep_options, .others = MEND_BACKUP_FILE,
-                                                    .directory = sleep_rig_directory());
+    const mend_sleep_options options = *SLEEP_IN_FILE;
     const uint64_t limits[] = {0, SLEEP_BLOCK / 2, SLEEP_BLOCKS * SLEEP_BLOCK - 1};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         mend_test_shared_limit_file_size(limits[i]);

@@ -31,6 +31,10 @@ void sleep_rig_close(sleep_rig *r);
     KIT_OPTIONS(mend_sleep_options, .rules = &(const mend_sleep_rule){tag, keep}, .rule_count = 1, \
                 __VA_ARGS__)
 
+/* Options by which all sleep in a file. */
+#define SLEEP_IN_FILE                                                                              \
+    KIT_OPTIONS(mend_sleep_options, .others = MEND_BACKUP_FILE, .directory = sleep_rig_directory())
+
 /* Puts the blocks of one tag to sleep. */
 void sleep_rig_sleep(sleep_rig *r, uint64_t tag, int keep);
 
