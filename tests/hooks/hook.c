@@ -65,7 +65,7 @@ static void handler_free(hooks_rig *rig, void *pointer, size_t size, mend_stream
 
 /* ---- ONNX Runtime, with user_compute_stream and without -------------------------------------- */
 
-static mend_ort_functions ort_functions(hooks_rig *rig, mend_stream stream)
+mend_ort_functions hooks_ort_functions(hooks_rig *rig, mend_stream stream)
 {
     mend_ort_functions functions = MEND_ORT_FUNCTIONS_INIT;
     HOOKS_OK(mend_ort_functions_for(stream, &functions));
@@ -74,26 +74,26 @@ static mend_ort_functions ort_functions(hooks_rig *rig, mend_stream stream)
 
 static void *computing_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {
-    return ort_functions(rig, stream).alloc(size);
+    return hooks_ort_functions(rig, stream).alloc(size);
 }
 
 static void computing_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
 {
     (void)size;
-    ort_functions(rig, stream).free(pointer);
+    hooks_ort_functions(rig, stream).free(pointer);
 }
 
 static void *ort_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {
     (void)stream;
-    return ort_functions(rig, MEND_NO_STREAM).alloc(size);
+    return hooks_ort_functions(rig, MEND_NO_STREAM).alloc(size);
 }
 
 static void ort_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
 {
     (void)size;
     (void)stream;
-    ort_functions(rig, MEND_NO_STREAM).free(pointer);
+    hooks_ort_functions(rig, MEND_NO_STREAM).free(pointer);
 }
 
 const hook hooks[HOOKS] = {

@@ -15,6 +15,8 @@ typedef struct hook {
 enum { HOOKS = 5 };
 extern const hook hooks[HOOKS];
 
+mend_ort_functions hooks_ort_functions(hooks_rig *rig, mend_stream stream);
+
 /* How often hooks had something to say that they could not return. */
 uint64_t hooks_failures(hooks_rig *rig);
 

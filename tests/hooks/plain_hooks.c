@@ -117,16 +117,9 @@ HOOKS_TEST(plain_hooks, a_handler_is_for_a_device_or_for_the_current_one, MIB)
     EXPECT_TRUE(handler.alloc(handler.ctx, &pointer, 2 * MIB, NULL) != 0);
 }
 
-static mend_ort_functions functions_of(const hooks_rig *rig, mend_stream stream)
-{
-    mend_ort_functions functions = MEND_ORT_FUNCTIONS_INIT;
-    EXPECT_INT_EQ(MEND_OK, rig->f->mend_ort_functions_for(stream, &functions));
-    return functions;
-}
-
 HOOKS_TEST(plain_hooks, onnx_runtime_is_served_on_its_current_device, MIB)
 {
-    const mend_ort_functions ort = functions_of(rig, MEND_NO_STREAM);
+    const mend_ort_functions ort = hooks_ort_functions(rig, MEND_NO_STREAM);
     make_current(rig);
     void *block = ort.alloc(64 * KIB);
     end_current(rig);
@@ -148,9 +141,9 @@ HOOKS_TEST(plain_hooks, a_stream_of_onnx_runtime_has_functions_of_its_own, MIB)
     mend_ort_functions cut = {.struct_size = sizeof(cut) - 1};
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_ort_functions_for(NULL, NULL));
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_ort_functions_for(NULL, &cut));
-    const mend_ort_functions first = functions_of(rig, rig->streams[0]);
-    const mend_ort_functions other = functions_of(rig, rig->streams[1]);
-    const mend_ort_functions again = functions_of(rig, rig->streams[0]);
+    const mend_ort_functions first = hooks_ort_functions(rig, rig->streams[0]);
+    const mend_ort_functions other = hooks_ort_functions(rig, rig->streams[1]);
+    const mend_ort_functions again = hooks_ort_functions(rig, rig->streams[0]);
     EXPECT_TRUE(first.alloc == again.alloc && first.free == again.free);
     EXPECT_TRUE(first.alloc != other.alloc && first.free != other.free);
     void *block = first.alloc(600 * KIB); /* two do not fit */
@@ -165,10 +158,10 @@ HOOKS_TEST(plain_hooks, a_stream_of_onnx_runtime_has_functions_of_its_own, MIB)
 static bool uses_streams_up(void *context)
 {
     hooks_rig *rig = context;
-    const mend_ort_functions idle = functions_of(rig, MEND_NO_STREAM);
+    const mend_ort_functions idle = hooks_ort_functions(rig, MEND_NO_STREAM);
     mend_ort_functions last = MEND_ORT_FUNCTIONS_INIT;
     for (uintptr_t i = 0; i <= MEND_ORT_STREAMS; i++) {
-        last = functions_of(rig, MEND_STREAM_OF(0x1000 + i));
+        last = hooks_ort_functions(rig, MEND_STREAM_OF(0x1000 + i));
     }
     return last.alloc == idle.alloc && last.free == idle.free;
 }
@@ -176,8 +169,8 @@ static bool uses_streams_up(void *context)
 /* Neither has a handle that is another stream in each thread, nor one stream too many. */
 HOOKS_TEST(plain_hooks, else_its_memory_has_no_stream, MIB)
 {
-    const mend_ort_functions idle = functions_of(rig, MEND_NO_STREAM);
-    const mend_ort_functions per_thread = functions_of(rig, MEND_STREAM_OF(2));
+    const mend_ort_functions idle = hooks_ort_functions(rig, MEND_NO_STREAM);
+    const mend_ort_functions per_thread = hooks_ort_functions(rig, MEND_STREAM_OF(2));
     EXPECT_TRUE(per_thread.alloc == idle.alloc && per_thread.free == idle.free);
     EXPECT_TRUE(mend_test_holds_in_a_child(uses_streams_up, rig));
 }
@@ -192,7 +185,7 @@ KIT_RIG_EACH(plain_hooks, an_empty_cache_holds_what_is_in_use, int, i, 4, hooks_
     fault.count = UINT64_MAX;
     fault.status = MEND_DRIVER_NOT_SUPPORTED;
     EXPECT_OK(i % 2 == 0 ? MEND_OK : mend_sim_fail(rig->sim, &fault));
-    const mend_ort_functions ort = functions_of(rig, MEND_NO_STREAM);
+    const mend_ort_functions ort = hooks_ort_functions(rig, MEND_NO_STREAM);
     void *kept = ort.alloc(64 * KIB);
     void *freed = ort.alloc(256 * KIB);
     if (i / 2 == 0) {
@@ -208,7 +201,7 @@ KIT_RIG_EACH(plain_hooks, an_empty_cache_holds_what_is_in_use, int, i, 4, hooks_
 
 HOOKS_TEST(plain_hooks, nor_does_it_disturb_a_capture, MIB)
 {
-    const mend_ort_functions ort = functions_of(rig, MEND_NO_STREAM);
+    const mend_ort_functions ort = hooks_ort_functions(rig, MEND_NO_STREAM);
     mend_sim_graph *graph = NULL;
     void *freed = ort.alloc(256 * KIB);
     uint64_t failures = rig->f->mend_hook_failures();

@@ -22,7 +22,6 @@
 #define SHARE_SCENES(X)                                                                            \
     X(processes_exchange_bytes)                                                                    \
     X(the_exporter_is_killed)                                                                      \
-    X(the_importer_is_killed)                                                                      \
     X(a_child_of_the_exporter_serves_nobody)                                                       \
     X(a_child_shares_with_its_parent)                                                              \
     X(exits_with_exports)

@@ -191,17 +191,9 @@ static int entries_of(const char *folder)
     return count;
 }
 
-/* The thread that serves importers closes a connection behind the importer's own end of it. */
 static int open_files(void)
 {
     return entries_of("/proc/self/fd");
-}
-
-static void await_open_files(int count)
-{
-    while (open_files() != count) {
-        usleep(1000);
-    }
 }
 
 /* ---- both live ------------------------------------------------------------------------------- */
@@ -293,43 +285,6 @@ static void kill_the_exporter(way by)
     close_side(&s);
 }
 
-static void import_and_wait(const other *exporter, way by)
-{
-    side s = open_side();
-    name n;
-    hear(exporter, &n, sizeof(n));
-    check_filled(import_of(&s, by, &n), FROM_EXPORTER);
-    say_done(exporter);
-    hear_done(exporter);
-}
-
-/* What it imported by fabric handles it holds to its end. */
-static void kill_the_importer(way by)
-{
-    other importer = begin(import_and_wait, by);
-    side s = open_side();
-    unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
-    name n = export_of(&s, by, ours);
-    int files = open_files();
-    uint64_t released_bytes = 0;
-    say(&importer, &n, sizeof(n));
-    hear_done(&importer);
-    if (by == BY_FILE) {
-        await_end(&importer, true);
-        check_filled(ours, FROM_EXPORTER);
-        await_open_files(files - 2); /* without the pipes */
-    }
-    CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
-    CHECK(mend_trim(s.pool, 0, MEND_TRIM_IDLE, &released_bytes) == MEND_OK);
-    CHECK(released_bytes >= SIZE_BYTES);
-    if (by == BY_FABRIC) {
-        CHECK(ledger_of(&s).chunks > 0);
-        await_end(&importer, true);
-    }
-    CHECK(ledger_of(&s).chunks == 0);
-    close_side(&s);
-}
-
 /* By fabric handles first: then no thread serves importers. */
 #define BOTH_WAYS(name, play)                                                                      \
     void scene_##name(void)                                                                        \
@@ -339,7 +294,6 @@ static void kill_the_importer(way by)
     }
 BOTH_WAYS(processes_exchange_bytes, exchange)
 BOTH_WAYS(the_exporter_is_killed, kill_the_exporter)
-BOTH_WAYS(the_importer_is_killed, kill_the_importer)
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 

@@ -165,7 +165,6 @@ KIT_RIG_EACH(devices_allocators, mends_own_can_be_wrapped, int, of_all, 2, devic
     EXPECT_STR_EQ("mend", w.inner.handler.name);
     allocator.handler =
         (mend_device_handler){.ctx = &w, .alloc = wrapped_alloc, .free = wrapped_free};
-    allocator.record_stream = NULL;
     ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
     void *block = counter_allocate(0);
     EXPECT_INT_EQ(1, w.allocs);

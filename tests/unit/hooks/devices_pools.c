@@ -135,28 +135,35 @@ DEVICES_TEST(devices_pools, where_no_device_is_named_it_is_found)
     EXPECT_U64_EQ(6 * MEND_MIB, released);
 }
 
+static mend_status says; /* about the current device, the hundredth */
+
 static mend_status is_the_hundredth(KIT_UNUSED const mend_driver *driver, int *device)
 {
     *device = 100;
-    return MEND_DRIVER_OK;
+    return says;
 }
 
-DEVICES_TEST(devices_pools, a_current_device_outside_of_the_table_is_refused)
+/* One outside of the table, or the driver does not say which. */
+KIT_RIG_EACH(devices_pools, a_current_device_that_is_unknown_is_refused, int, fails, 2,
+             devices_world, r, devices_open(r), devices_close(r))
 {
+    const mend_result refused = fails ? MEND_ERROR_DRIVER : MEND_ERROR_NO_DEVICE;
     mend_allocator own = MEND_ALLOCATOR_INIT;
-    void *pointer = NULL;
+    void *pointer = r;
     int current = -1;
     static mend_driver driver; /* until the devices end */
-    driver = *w->driver;
+    driver = *r->w.driver;
     driver.context_device = is_the_hundredth;
-    w->pool_config.driver = &driver;
-    ASSERT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &w->pool_config));
-    EXPECT_ERROR(NO_DEVICE, mend_current_device(&current));
+    says = fails ? 999 : MEND_DRIVER_OK;
+    r->w.pool_config.driver = &driver;
+    ASSERT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &r->w.pool_config));
+    EXPECT_RESULT(refused, mend_current_device(&current));
     EXPECT_INT_EQ(-1, current);
-    EXPECT_ERROR(NO_DEVICE, mend_device_alloc(MEND_ALL_DEVICES, 512, MEND_NO_STREAM, &pointer));
+    EXPECT_RESULT(refused, mend_device_alloc(MEND_ALL_DEVICES, 512, MEND_NO_STREAM, &pointer));
     ASSERT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &own));
-    EXPECT_INT_EQ(MEND_ERROR_NO_DEVICE,
-                  own.handler.alloc(own.handler.ctx, &pointer, 512, MEND_NO_STREAM));
+    EXPECT_INT_EQ(refused, own.handler.alloc(own.handler.ctx, &pointer, 512, MEND_NO_STREAM));
+    EXPECT_PTR_EQ(r, pointer);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).contexts_open); /* no pool was made for it */
 }
 
 /* While a pool is being made the config changes, or another pool comes first. */
@@ -220,23 +227,6 @@ MEND_TEST(devices_pools, the_current_device_needs_a_driver)
     mend_result result = mend_cuda_driver(&driver);
     EXPECT_RESULT(result, mend_current_device(&current));
     EXPECT_INT_EQ(result == MEND_OK ? 0 : 77, current);
-}
-
-DEVICES_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_has_failed)
-{
-    void *pointer = r;
-    mend_allocator own = MEND_ALLOCATOR_INIT;
-    int current = 77;
-    kit_fail(w, "context_device", 0, 1, 999);
-    EXPECT_ERROR(DRIVER, mend_current_device(&current));
-    EXPECT_INT_EQ(77, current);
-    kit_fail(w, "context_device", 0, 1, 999);
-    EXPECT_ERROR(DRIVER, mend_device_alloc(MEND_ALL_DEVICES, 512, NULL, &pointer));
-    ASSERT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &own));
-    kit_fail(w, "context_device", 0, 1, 999);
-    EXPECT_INT_EQ(MEND_ERROR_DRIVER, own.handler.alloc(own.handler.ctx, &pointer, 512, NULL));
-    EXPECT_PTR_EQ(r, pointer);
-    EXPECT_U64_EQ(0, mend_world_ledger(w).contexts_open); /* no pool was made for it */
 }
 
 /* One chunk holds it. */

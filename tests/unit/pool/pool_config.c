@@ -33,7 +33,8 @@ static bool open_by_environment(mend_world *w)
 {
     char *saved =
         set_environment("limit:5MiB,strategy:5,address_reservation:1GiB,allow_stream_waits:off,"
-                        "shared_limit_file:/tmp/mend-limit-of-conf,rdma:off");
+                        "shared_limit_file:/tmp/mend-limit-of-conf,record:/tmp/mend-record-of-conf,"
+                        "rdma:off");
     setenv("MEND_RECORD", "", 1); /* as if it was not set */
     bool is_open = kit_open_set(w, w->pool_config.address_reservation_bytes = 64 * MEND_MIB);
     unsetenv("MEND_RECORD");
@@ -44,6 +45,7 @@ static bool open_by_environment(mend_world *w)
 KIT_TEST_IN(pool_config, the_environment_fills_what_the_program_left_open, open_by_environment(w))
 {
     EXPECT_INT_EQ(0, unlink("/tmp/mend-limit-of-conf"));
+    EXPECT_INT_EQ(0, unlink("/tmp/mend-record-of-conf"));
     EXPECT_STATS(w, limit_bytes, 5 * MEND_MIB);
     EXPECT_INT_EQ(5, w->pool->heap.config.strategy);
     EXPECT_U64_EQ(64 * MEND_MIB, w->pool->heap.config.address_reservation_bytes); /* as set */

@@ -158,24 +158,27 @@ static void *break_context(void *world)
     return NULL;
 }
 
-static void lose_context(helper *h)
+/* Another thread knows of it. */
+KIT_PRESSURE(lose_context)
 {
-    mend_test_run_thread(break_context, &h->s->w);
+    mend_test_run_thread(break_context, context);
+    return 1;
 }
 
-/* It says that it has freed memory, and another thread knows the loss. */
-KIT_RIG_EACH(pool_pressure, a_context_that_is_lost_meanwhile_fails_the_call, int, wakes, 2, scene,
-             r, open_full(r), mend_sim_destroy(r->w.sim))
+KIT_RIG_EACH(pool_pressure, a_context_that_is_lost_meanwhile_fails_the_call, int, wakes, 2,
+             mend_world, w, kit_open_set(w, w->pool_config.limit_bytes = MEND_MIB),
+             mend_sim_destroy(w->sim))
 {
-    helper a = {.s = r, .letter = 'a', .frees = 1, .answer = 1, .also = lose_context};
+    void *none = NULL;
+    kit_alloc(w, MEND_MIB, NULL);
     if (wakes) {
-        EXPECT_OK(mend_sleep(r->w.pool, NULL, NULL));
-        kit_alloc(&r->w, BLOCKS * MEND_MIB, NULL);
+        EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+        kit_alloc(w, MEND_MIB, NULL);
     }
-    EXPECT_OK(add(&a));
-    EXPECT_ERROR(DEVICE_LOST, wakes ? mend_wake(r->w.pool, NULL, 0, NULL) : allocate(r, MEND_MIB));
-    EXPECT_STR_EQ("a", r->calls);
-    (void)mend_pool_destroy(r->w.pool);
+    EXPECT_OK(mend_add_pressure_callback(w->pool, lose_context, w));
+    EXPECT_ERROR(DEVICE_LOST, wakes ? mend_wake(w->pool, NULL, 0, NULL)
+                                    : mend_alloc(w->pool, MEND_MIB, NULL, &none));
+    (void)mend_pool_destroy(w->pool);
 }
 
 /* The callback of one pool frees memory of another one, on the full device, and may leave it

@@ -44,8 +44,8 @@ SHARE_TEST(pool_share, memory_that_importers_keep_is_told_to_its_exporter)
     EXPECT_STATS(from, importers_bytes, kept_bytes, reserved_bytes, 0);
     EXPECT_OK(mend_get_available(from->pool, NULL, &room));
     EXPECT_U64_EQ(from->sim_config.memory_bytes - kept_bytes, room.device_free_bytes);
-    kit_expect_none(from, from->sim_config.memory_bytes, from->streams[0],
-                    "Importers may hold memory that this pool");
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "Importers may hold memory that this pool",
+                   mend_alloc(from->pool, from->sim_config.memory_bytes, NULL, &ours));
     EXPECT_STATS(from, importers_bytes, kept_bytes);
     share_close(to, theirs);
     EXPECT_OK(mend_get_available(from->pool, NULL, &room));

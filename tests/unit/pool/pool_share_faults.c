@@ -3,11 +3,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "share/share.h"
 #include "tests/support/child.h"
 #include "tests/support/threads.h"
+#include "tests/support/user.h"
 #include "tests/unit/pool/share_rig.h"
 
 SHARE_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
@@ -293,4 +295,41 @@ SHARED_TEST(pool_share_faults, visitors_that_stay_silent_are_dismissed, false)
         close(silent[i]);
     }
     EXPECT_TRUE(share_imports(r, &result));
+}
+
+/* ---- other users ----------------------------------------------------------------------------- */
+
+atomic_uint mend_test_pretended_user;
+
+uid_t geteuid(void)
+{
+    return (uid_t)syscall(SYS_geteuid) + mend_test_pretended_user;
+}
+
+/* Without the process's own check it would get the chunks. */
+SHARED_TEST(pool_share_faults, an_exporter_lets_no_other_user_in, false)
+{
+    mend_token_content content;
+    mend_share_reply reply;
+    EXPECT_TRUE(mend_token_read(&r->ticket.token, &content));
+    const mend_share_request request = {MEND_SHARE_MARK, content.key, content.number};
+    for (uid_t other = 0; other < 2; other++) {
+        mend_test_pretended_user = other;
+        int visitor = dial(&r->ticket.token);
+        (void)send(visitor, &request, sizeof(request), MSG_NOSIGNAL);
+        const ssize_t received = recv(visitor, &reply, sizeof(reply), 0);
+        mend_test_pretended_user = 0;
+        EXPECT_INT_EQ(other == 0, received == (ssize_t)sizeof(reply));
+        close(visitor);
+    }
+}
+
+SHARED_TEST(pool_share_faults, nothing_is_imported_from_another_user, false)
+{
+    void *pointer = NULL;
+    mend_test_pretended_user = 1;
+    EXPECT_REFUSAL(EXPORTER_GONE, "runs as another user",
+                   share_try_import(r->to.pool, &r->ticket, &pointer));
+    mend_test_pretended_user = 0;
+    EXPECT_PTR_EQ(NULL, pointer);
 }

@@ -296,6 +296,11 @@ SCENE_TEST(share_limit_file, all_name_the_same_limit)
 SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
 {
     mend_limit_slot slot;
+    EXPECT_INT_EQ(0, truncate(r->path, 8)); /* as where its first process died */
+    leave(&r->a);
+    leave(&r->b);
+    r->a = join(r);
+    EXPECT_FALSE(mend_shared_limit_file_claim(&r->a, LIMIT + 1));
     close_scene(r);
     int file = open(r->path, O_CREAT | O_RDWR, 0600);
     for (int length = 7; length <= 8; length++) { /* a mark has 8 */
@@ -312,18 +317,6 @@ SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
                   mend_shared_limit_file_open("/no/such/folder/file", LIMIT, &slot));
     EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT,
                   mend_shared_limit_file_open("/dev/null", LIMIT, &slot));
-}
-
-/* Its process died when it had begun the file. */
-SCENE_TEST(share_limit_file, one_that_was_just_begun_is_completed)
-{
-    close(r->a.file);
-    close(r->b.file);
-    r->b.file = -1;
-    EXPECT_INT_EQ(0, truncate(r->path, sizeof(uint64_t)));
-    r->a = join(r);
-    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, LIMIT));
-    EXPECT_FALSE(r->a.is_broken);
 }
 
 /* In the slot of another one, or in the mark. */

@@ -78,21 +78,17 @@ KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
     enum { SIZE = 5 * 512 * 1024, PART = 70000 };
     static unsigned char before[SIZE];
     static unsigned char read[SIZE];
-    const mend_sleep_rule rules[] = {
-        {1, MEND_BACKUP_HOST}, {2, MEND_BACKUP_FILE}, {3, MEND_DISCARD}};
+    const int ways[] = {MEND_BACKUP_HOST, MEND_BACKUP_FILE};
     char *blocks[4];
     for (uint64_t i = 0; i < 4; i++) {
         KIT_THREAD(.sleep_tag = (i + 1) % 4);
         blocks[i] = kit_alloc_written(w, SIZE, S(0));
     }
     mend_set_alloc_options(NULL, NULL);
-    EXPECT_OK(mend_sleep(
-        w->pool, KIT_OPTIONS(mend_sleep_options, .rules = &rules[2], .rule_count = 1), NULL));
-    for (int i = 0; i < 2; i++) {
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(3, MEND_DISCARD, ), NULL));
+    for (uint64_t i = 0; i < 2; i++) {
         memcpy(before, blocks[i], SIZE);
-        EXPECT_OK(mend_sleep(w->pool,
-                             KIT_OPTIONS(mend_sleep_options, .rules = &rules[i], .rule_count = 1,
-                                         .directory = sleep_rig_directory()),
+        EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(i + 1, ways[i], .directory = sleep_rig_directory()),
                              NULL));
         EXPECT_OK(mend_read_backup(w->pool, blocks[i], SIZE, read, NULL));
         EXPECT_TRUE(memcmp(before, read, SIZE) == 0);
