@@ -19,12 +19,6 @@ HOLDS(
     "ALLOC slot 35 size 226 / FREE slot 35 / ALLOC slot 81 / FAULT size 18 alignment 1 / FREE slot "
     "81 / FOREIGN amount 228 / TRIM stream 2")
 
-/* Seed 71319: the graph that had used the memory had ended, and nobody had looked. */
-HOLDS(sim_regressions, a_wake_has_what_an_ended_graph_kept, "streams 4",
-      "ALLOC slot 1 size 20 / SLEEP / CAPTURE_BEGIN stream 3 / ALLOC slot 2 size 200 stream 3 / "
-      "CAPTURE_END stream 3 / CAPTURE_BEGIN / FREE slot 2 / CAPTURE_END / GRAPH_DESTROY / FOREIGN "
-      "amount 230 / WAKE")
-
 /* With room under the limit that the device does not have, free chunks were spared. */
 HOLDS(sim_regressions, free_chunks_are_broken_while_the_limit_leaves_room,
       "device_pages 16, small_chunk_pages 4, low_pressure_percent 1, address_devices 10, "

@@ -247,15 +247,11 @@ HOLDS(sim_regressions, what_is_said_to_fit_fits_without_help,
       "SET_LIMIT size 1 / ALLOC slot 2 stream 5 size 56 amount 32")
 
 /* Seed 9321: a block over two chunks slept in a file, and then in one of them on the host: the copy
- * of the other one was older than the file. And such a block took the place of one with copies. */
+ * of the other one was older than the file. */
 HOLDS(sim_regressions, copies_are_of_the_last_sleep_in_each_chunk, "",
       "ALLOC slot 47 size 163 / SLEEP stream 6 / WAKE / WRITE slot 47 / SLEEP stream 6 size 3 "
       "amount 16 / WAKE / ALLOC slot 17 / EXPORT slot 17 / SLEEP stream 7 / WAKE / READ_KEPT "
       "amount 1")
-
-HOLDS(sim_regressions, copies_are_of_the_block_in_each_chunk, "",
-      "ALLOC slot 47 size 163 / SLEEP stream 6 / WAKE / FREE slot 47 / ALLOC slot 47 size 163 / "
-      "ALLOC slot 17 / EXPORT slot 17 / SLEEP stream 7 / WAKE / READ_KEPT amount 1")
 
 /* Seed 500842: a block was filled with poison, and then its free failed. */
 HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",

@@ -236,22 +236,6 @@ SHARED_TEST(pool_share_faults, who_does_not_know_the_key_is_dismissed, false)
     EXPECT_TRUE(share_imports(r, &result));
 }
 
-SHARED_TEST(pool_share_faults, silent_visitors_keep_nobody_waiting, false)
-{
-    enum { SILENT = 10 };
-    int silent[SILENT];
-    mend_result result;
-    for (int i = 0; i < SILENT; i++) {
-        silent[i] = dial(&r->ticket.token);
-        close(dial(&r->ticket.token));
-    }
-    EXPECT_TRUE(share_imports(r, &result));
-    for (int i = 0; i < SILENT; i++) {
-        close(silent[i]);
-    }
-    EXPECT_TRUE(share_imports(r, &result));
-}
-
 static int count_visitors(void)
 {
     mend_process_shares *shares = &mend_process_own_shares;
@@ -272,13 +256,16 @@ static void await_visitors(int least, int most)
     }
 }
 
-/* They have all the places. One that hangs up wakes the thread, which looks at all. */
+/* They keep nobody waiting until they have all the places. One that hangs up wakes the thread,
+ * which looks at all. */
 SHARED_TEST(pool_share_faults, visitors_that_stay_silent_are_dismissed, false)
 {
     int silent[MEND_SHARE_VISITORS];
     mend_result result;
     await_visitors(0, 0); /* files of other tests */
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
+        EXPECT_TRUE(share_imports(r, &result));
+        close(dial(&r->ticket.token));
         silent[i] = dial(&r->ticket.token);
     }
     await_visitors(MEND_SHARE_VISITORS, MEND_SHARE_VISITORS);

@@ -152,37 +152,30 @@ KIT_TEST(pool_sleep_apart, tags_of_options_lie_apart_once_the_pool_has_slept)
     kit_release(w, first, BLOCK, S(0));
 }
 
-/* Captures of an engine outside of its tags sleep with them. */
-KIT_TEST(pool_sleep_apart, memory_of_graphs_lies_apart_from_blocks_that_stay)
-{
-    void *first = alloc_tagged(w, 1, BLOCK);
-    void *stays = kit_alloc_written(w, BLOCK / 2, S(0));
-    kit_begin_capture(w, S(0));
-    kit_leave_in_flight(w, BLOCK / 2, S(0), 10, S(0));
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
-    const uint64_t held_bytes = mend_world_ledger(w).chunk_bytes;
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_BACKUP_HOST, .graphs = MEND_DISCARD), NULL));
-    EXPECT_TRUE(mend_world_ledger(w).chunk_bytes <= held_bytes - BLOCK - BLOCK / 2);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_launch_graph(w, graph, S(0));
-    kit_release(w, stays, BLOCK / 2, S(0));
-    kit_release(w, first, BLOCK, S(0));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
-/* So do allocations in a graph pool outside of captures. */
-KIT_TEST(pool_sleep_apart, memory_of_graph_pools_lies_apart_from_blocks_that_stay)
+/* Captures of an engine outside of its tags sleep with them. So do allocations in a graph pool
+ * outside of captures. */
+KIT_EACH(pool_sleep_apart, memory_of_graphs_lies_apart_from_blocks_that_stay, int, in_pool, 2,
+         kit_open_default(w))
 {
     void *first = alloc_tagged(w, 1, BLOCK);
     void *stays = kit_alloc_written(w, BLOCK / 2, S(0));
     mend_graph_pool *graph_pool = kit_graph_pool(w);
-    kit_free(w, kit_alloc_with(w, BLOCK / 2, S(0), .graph_pool = graph_pool), S(0));
+    kit_begin_capture(w, S(0));
+    if (!in_pool) {
+        kit_leave_in_flight(w, BLOCK / 2, S(0), 10, S(0));
+    }
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    if (in_pool) {
+        kit_free(w, kit_alloc_with(w, BLOCK / 2, S(0), .graph_pool = graph_pool), S(0));
+    }
     EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_BACKUP_HOST, .graphs = MEND_DISCARD), NULL));
     EXPECT_STATS(w, asleep_bytes, 192 * MEND_KIB);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_launch_graph(w, graph, S(0));
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
     kit_release(w, stays, BLOCK / 2, S(0));
     kit_release(w, first, BLOCK, S(0));
+    mend_sim_graph_destroy(w->sim, graph);
 }
 
 KIT_TEST(pool_sleep_apart, a_freed_block_wakes_no_chunk)
@@ -199,19 +192,6 @@ KIT_TEST(pool_sleep_apart, a_freed_block_wakes_no_chunk)
     EXPECT_STATS(w, asleep_bytes, asleep_bytes);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release(w, first, 32 * MEND_KIB + 512, S(0));
-}
-
-/* It is the chunk of the first blocks, for later ones when there is memory again. */
-KIT_TEST(pool_sleep_apart, a_chunk_that_others_share_stays_its_tags)
-{
-    void *first = alloc_tagged(w, 1, 32 * MEND_KIB + 512);
-    EXPECT_OK(mend_set_limit(w->pool, mend_world_stats(w).reserved_bytes));
-    kit_free(w, kit_alloc_written(w, 12 * MEND_KIB, S(0)), S(0));
-    EXPECT_OK(mend_set_limit(w->pool, 0));
-    void *later = kit_alloc_written(w, 12 * MEND_KIB, S(0));
-    expect_sleep(w, 1, 32 * MEND_KIB + 512);
-    kit_release(w, first, 32 * MEND_KIB + 512, S(0));
-    kit_release(w, later, 12 * MEND_KIB, S(0));
 }
 
 KIT_TEST(pool_sleep_apart, a_compaction_keeps_tags_apart)
