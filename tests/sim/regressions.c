@@ -246,13 +246,6 @@ HOLDS(sim_regressions, what_is_said_to_fit_fits_without_help,
       "GRAPH_POOL_CREATE slot 229 / ADD_CALLBACK / ALLOC / ALLOC_IN slot 1 size 134 amount 65 / "
       "SET_LIMIT size 1 / ALLOC slot 2 stream 5 size 56 amount 32")
 
-/* Seed 9321: a block over two chunks slept in a file, and then in one of them on the host: the copy
- * of the other one was older than the file. */
-HOLDS(sim_regressions, copies_are_of_the_last_sleep_in_each_chunk, "",
-      "ALLOC slot 47 size 163 / SLEEP stream 6 / WAKE / WRITE slot 47 / SLEEP stream 6 size 3 "
-      "amount 16 / WAKE / ALLOC slot 17 / EXPORT slot 17 / SLEEP stream 7 / WAKE / READ_KEPT "
-      "amount 1")
-
 /* Seed 500842: a block was filled with poison, and then its free failed. */
 HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",
       "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
@@ -261,11 +254,6 @@ HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, chec
 /* Seed 500963: a graph pool was released during the capture that it alone had seen. */
 HOLDS(sim_regressions, a_capture_outlives_the_graph_pool_that_saw_it, "",
       "CAPTURE_BEGIN / GRAPH_POOL_CREATE / ALLOC_IN / GRAPH_POOL_RELEASE amount 1 / SLEEP")
-
-/* Seed 165: the driver refused the wait behind the poison of a block that was freed, and the fill
- * ran in the next one. */
-HOLDS(sim_regressions, poison_whose_wait_is_refused_fills_no_later_block, "check 1",
-      "ALLOC slot 2 / FAULT size 18 alignment 1 / FREE slot 2 / ALLOC amount 1 / ADVANCE amount 4")
 
 /* Seed 300180: a page had the stack that was asked for a block with an impossible size. */
 HOLDS(sim_regressions, a_mistake_leaves_no_stack, "",

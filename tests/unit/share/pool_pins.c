@@ -191,8 +191,7 @@ RIG_TEST(pool_pins, no_chunk_is_remade_where_too_little_went_back)
     release(r, 1);
     kit_fail(w, "release", 1, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     EXPECT_ERROR(OUT_OF_MEMORY, in_one_chunk(w, 2 * CHUNK, r->stream, &block));
-    EXPECT_STATS(w, chunks_remade, 0);
-    EXPECT_STATS(w, reserved_bytes, (CHUNKS - 1) * CHUNK);
+    EXPECT_STATS(w, chunks_remade, 0, reserved_bytes, (CHUNKS - 1) * CHUNK);
     mend_sim_clear_faults(w->sim);
     EXPECT_OK(in_one_chunk(w, 2 * CHUNK, r->stream, &block));
     EXPECT_STATS(w, chunks_remade, 1);

@@ -141,7 +141,6 @@ QUOTA_TEST(share_quota, the_larger_lack_is_wanted)
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
 }
 
-/* ... and it leaves free what is to be free. */
 QUOTA_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives)
 {
     const mend_chunk_properties properties = {0};
