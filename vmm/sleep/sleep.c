@@ -365,6 +365,9 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
             &heap->chunks, mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept), false);
     }
     (void)mend_driver_did(heap, status);
+    if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) { /* ends have passed */
+        end_asleep(heap, chunk);
+    }
 }
 
 void mend_sleep_retry(mend_heap *heap, mend_deferred *deferred, uint32_t asking)

@@ -91,8 +91,8 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_commit_says_that_old_memory_is_in_the_way, op
     EXPECT_OK(commit(r, 3, 1)); /* it sleeps */
     EXPECT_TRUE(mend_world_check(w));
     mend_sim_clear_faults(w->sim);
-    commit_and_write(r, 1);
     commit_and_write(r, 2);
+    commit_and_write(r, 1);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }
 
