@@ -133,7 +133,7 @@ THIN_TEST(pool_compact, a_scratch_mapping_that_is_not_undone, 64 * MEND_MIB)
 {
     kit_fail(&r->w, "unmap", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_U64_EQ(CHUNKS, compact(r, NULL).compactions);
-    EXPECT_STATS(&r->w, driver_failures, 1, retired_bytes, 0);
+    EXPECT_STATS(&r->w, driver_failures, 1, retired_bytes, 0, free_empty_bytes, CHUNKS * CHUNK);
 }
 
 /* The chunk of one block lacks memory for its copy, and those of two are above the limit. */

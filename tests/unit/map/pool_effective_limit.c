@@ -233,6 +233,10 @@ FRESH_TEST(pool_effective_limit, a_wake_that_a_hidden_quota_refuses_releases_wha
     EXPECT_OK(mend_sleep(s->w.pool, NULL, NULL));
     mend_test_place(s->w.pool, &(mend_test_sizes){.chunk_bytes = MEND_MIB});
     kit_free(&s->w, kit_alloc_with(&s->w, 5 * MEND_MIB, NULL, .in_one_chunk = 1), NULL);
+    EXPECT_OK(mend_set_limit(s->w.pool, 5 * MEND_MIB));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(s->w.pool, NULL, 0, NULL));
+    EXPECT_STATS(&s->w, reserved_bytes, 5 * MEND_MIB); /* in vain: it stays */
+    EXPECT_OK(mend_set_limit(s->w.pool, 0));
     EXPECT_OK(mend_wake(s->w.pool, NULL, 0, NULL));
     EXPECT_STATS(&s->w, reserved_bytes, 6 * MEND_MIB, asleep_bytes, 0);
 }

@@ -1,5 +1,5 @@
-/* Devices with few addresses for their memory: no zone holds addresses that another needs, and
- * three times the memory are enough. */
+/* Devices with few addresses for their memory: no zone holds addresses that another needs. Random
+ * programs in three times the memory: tests/sim. */
 #include "mend/mend_range.h"
 #include "tests/support/kit.h"
 
@@ -85,77 +85,6 @@ KIT_EACH(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use, int, keeps
     EXPECT_OK(mend_pool_destroy(peer_pool));
 }
 
-/* ---- random worlds ------------------------------------------------------------------------- */
-
-enum { WORLDS = 90, STEPS = 300, MOST_BLOCKS = 64 };
-
-typedef struct random_world {
-    mend_world w;
-    mend_test_random random;
-    struct {
-        void *pointer;
-        mend_stream stream;
-    } blocks[MOST_BLOCKS];
-    size_t count;
-} random_world;
-
-static uint64_t below(random_world *w, uint64_t bound)
-{
-    return mend_test_random_below(&w->random, bound);
-}
-
-/* 256 MiB in pages of 64 KiB to 2 MiB, and `multiple` times as many addresses. */
-static bool open_random(random_world *w, uint64_t seed, uint64_t multiple)
-{
-    *w = (random_world){.count = 0};
-    mend_test_random_init(&w->random, seed);
-    mend_world_init(&w->w);
-    w->w.sim_config.memory_bytes = 256 * MEND_MIB;
-    w->w.sim_config.page_bytes = UINT64_C(64) * MEND_KIB << below(w, 6);
-    w->w.sim_config.address_bytes = multiple * w->w.sim_config.memory_bytes;
-    w->w.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    return kit_open(&w->w);
-}
-
-/* The block is read for a while after its free: its old mapping, too, is in use that long. */
-static void take(random_world *w)
-{
-    static const uint64_t largest_bytes[] = {64 * MEND_KIB, MEND_MIB, 16 * MEND_MIB, 64 * MEND_MIB};
-    const mend_stream stream = w->w.streams[below(w, 2)];
-    uint64_t size_bytes = 1 + below(w, largest_bytes[below(w, 4)]);
-    uint64_t alignment_bytes = below(w, 4) == 0 ? UINT64_C(8) * MEND_MIB << below(w, 2) : 512;
-    void *block = NULL;
-    mend_result result = mend_alloc_with(
-        w->w.pool, size_bytes, stream,
-        KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes), &block);
-    EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY); /* never of addresses */
-    if (result == MEND_OK) {
-        kit_use(&w->w, stream, block, mend_min_u64(size_bytes, 4096) / 512 * 512, below(w, 5000));
-        w->blocks[w->count].pointer = block;
-        w->blocks[w->count++].stream = stream;
-    }
-}
-
-static void step(random_world *w)
-{
-    if (w->count < MOST_BLOCKS && (w->count == 0 || below(w, 5) < 3)) {
-        take(w);
-    } else {
-        size_t at = below(w, w->count);
-        kit_free(&w->w, w->blocks[at].pointer, w->blocks[at].stream);
-        w->blocks[at] = w->blocks[--w->count];
-    }
-    mend_sim_advance(w->w.sim, below(w, 1000));
-    if (below(w, 40) == 0) {
-        EXPECT_RESULT(MEND_OK,
-                      mend_trim(w->w.pool, below(w, 256 * MEND_MIB), MEND_TRIM_IDLE, NULL));
-    }
-    if (below(w, 40) == 0) {
-        mend_result result = mend_compact(w->w.pool, NULL, NULL);
-        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
-    }
-}
-
 /* A small block and a large one lie in reservations of all addresses but a few. The message names
  * remedies, and they work: ranges that come first, or reservations that are smaller. */
 enum { BLOCKS_FIRST, RANGES_FIRST, SMALLER_RESERVATIONS, WAYS };
@@ -182,16 +111,4 @@ KIT_EACH(pool_few_addresses, ranges_come_before_blocks_or_reservations_are_small
     mend_range *large = NULL;
     EXPECT_ERROR(OUT_OF_ADDRESS_SPACE, mend_range_create(w->pool, 200 * MEND_MIB, NULL, &large));
     kit_expect_words("create ranges before blocks, or set a smaller address_reservation_bytes");
-}
-
-MEND_TEST(pool_few_addresses, three_times_the_memory_are_enough)
-{
-    for (uint64_t i = 0; i < WORLDS && !mend_test_has_failed(); i++) {
-        static random_world w;
-        ASSERT_TRUE(open_random(&w, mend_test_seed() + i, 3 + i % 3));
-        for (int k = 0; k < STEPS; k++) {
-            step(&w);
-        }
-        kit_close(&w.w);
-    }
 }

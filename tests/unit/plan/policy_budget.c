@@ -75,6 +75,7 @@ MEND_TEST(policy_budget, emptyings_of_long_ago_do_not_count)
         mend_budget_note_emptying(&heap);
     }
     EXPECT_TRUE(mend_budget_is_emptied(&heap));
+    EXPECT_U64_EQ(MEND_MIB / 2, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
     heap.zones[MEND_ZONE_LARGE].counters.allocated_bytes += 100 * LIMIT_BYTES;
     mend_budget_note_emptying(&heap);
     EXPECT_FALSE(mend_budget_is_emptied(&heap));

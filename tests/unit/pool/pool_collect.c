@@ -91,6 +91,18 @@ KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_idle(w, NUL
     EXPECT_U64_EQ(MEND_MIB, collect(w));
 }
 
+KIT_TEST_IN(pool_collect, memory_that_was_freed_without_a_stream_goes_back, open_idle(w, NULL))
+{
+    mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
+    kit_free(w, kit_alloc(w, 512, S(1)), S(1));
+    kit_leave_in_flight(w, 3 * MEND_MIB, S(0), 10, MEND_NO_STREAM);
+    for (int i = 0; i < 3; i++) {
+        collect(w);
+        pass(w, 20);
+    }
+    EXPECT_STATS(w, reserved_bytes, 0);
+}
+
 KIT_SETTING(two_mib_are_soft, w->pool_config.soft_limit_bytes = 2 * MEND_MIB);
 
 KIT_TEST_IN(pool_collect, what_is_above_the_soft_limit_goes_back_at_once,

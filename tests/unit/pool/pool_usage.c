@@ -79,6 +79,7 @@ KIT_TEST(pool_usage, what_another_stream_may_still_use_is_active)
     EXPECT_STATS(w, pending_bytes, 3 * MEND_MIB, live_bytes, 0);
     EXPECT_ROW(usage, MEND_USAGE_ACTIVE_BYTES, 3 * MEND_MIB, 4 * MEND_MIB);
     EXPECT_ROW(usage, MEND_USAGE_ACTIVE_BLOCKS, 1, 2);
+    EXPECT_U64_EQ(1, usage.now[MEND_USAGE_ACTIVE_BLOCKS][LARGE]);
     EXPECT_ROW(usage, MEND_USAGE_BYTES, 0, 4 * MEND_MIB);
     block = kit_alloc(w, 2 * MEND_MIB, own); /* elsewhere */
     EXPECT_ROW(usage_of(w), MEND_USAGE_ACTIVE_BYTES, 5 * MEND_MIB, 5 * MEND_MIB);
