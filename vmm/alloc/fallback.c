@@ -205,6 +205,7 @@ static mark mark_of(const mend_heap *heap, uint64_t began_ns)
 static mend_outcome take_turn(chain *c)
 {
     mend_heap *heap = c->seek.heap;
+    assert(c->has_looked);
     const bool is_next = mend_mutex_try_lock(&heap->grow);
     const bool knows_mapped = is_next && !c->request->in_one_chunk &&
                               mend_requester_known(heap, c->request) != MEND_STREAM_UNKNOWN;

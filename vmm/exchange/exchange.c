@@ -208,7 +208,9 @@ static void replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts
         }
         const uint64_t at = mend_max_u64(from, span->address); /* one part has all of it */
         mend_chunk *below = mend_chunk_at(chunks, at);
-        mend_chunk_change_live(chunks, below, true, mend_min_u64(end, mend_span_end(span)) - at);
+        const uint64_t bytes = mend_min_u64(end, mend_span_end(span)) - at;
+        assert(at - below->address + bytes <= below->size_bytes);
+        mend_chunk_change_live(chunks, below, true, bytes);
         span->chunk = span->address >= from ? below : span->chunk;
         span = span->next;
     }

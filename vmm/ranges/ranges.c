@@ -272,6 +272,7 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_byte
     for (size_t i = 1; i < part_count; i++) {
         mend_part *last = &parts[count - 1];
         if (parts[i].from <= last->end) { /* ranges touch none */
+            assert(parts[i].range == last->range);
             last->end = mend_max_u64(last->end, parts[i].end);
         } else {
             parts[count++] = parts[i];
