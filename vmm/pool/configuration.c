@@ -153,7 +153,7 @@ static bool read_from_to(slice value, uint64_t least, uint64_t largest, int64_t 
     uint64_t number = 0;
     size_t digits = read_number(value, largest, &number);
     *read = (int64_t)number;
-    return digits > 0 && digits == value.length && number >= least;
+    return digits == value.length && number >= least; /* which is 1 at least */
 }
 
 static bool read_percent(slice value, uint64_t least, uint64_t largest, int64_t *read)

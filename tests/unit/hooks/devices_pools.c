@@ -226,6 +226,10 @@ MEND_TEST(devices_pools, the_current_device_needs_a_driver)
     int current = 77;
     mend_result result = mend_cuda_driver(&driver);
     EXPECT_RESULT(result, mend_current_device(&current));
+    mend_pool *pool = NULL;
+    EXPECT_RESULT(result, mend_pool_for_device(0, &pool));
+    EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(MEND_ALL_DEVICES, &pool));
     EXPECT_INT_EQ(result == MEND_OK ? 0 : 77, current);
 }
 

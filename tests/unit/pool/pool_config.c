@@ -133,7 +133,8 @@ KIT_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
     uint64_t cursor = 0;
     size_t count = 0;
     EXPECT_OK(mend_history_read(w->pool, &cursor, &set, sizeof(set), 1, &count));
-    EXPECT_FIELDS(set, kind, MEND_EVENT_LIMIT, size_bytes, 64 * MEND_MIB); /* what holds */
+    EXPECT_FIELDS(set, kind, MEND_EVENT_LIMIT, cause, MEND_CAUSE_LIMIT, size_bytes,
+                  64 * MEND_MIB); /* what holds */
     kit_alloc(w, 512, NULL);
 }
 

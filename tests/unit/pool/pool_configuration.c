@@ -216,7 +216,6 @@ MEND_TEST(pool_configuration, peers_are_auto_none_or_numbers)
                    "all");
 }
 
-/* They end with the item, which the pool copies. */
 MEND_TEST(pool_configuration, paths_begin_with_a_slash_and_are_not_too_long)
 {
     char text[300] = "record:";

@@ -8,6 +8,7 @@
 
 #include "share/share.h"
 #include "tests/support/child.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/threads.h"
 #include "tests/support/user.h"
 #include "tests/unit/pool/share_rig.h"
@@ -262,9 +263,12 @@ SHARED_TEST(pool_share_faults, visitors_that_stay_silent_are_dismissed, false)
 {
     int silent[MEND_SHARE_VISITORS];
     mend_result result;
+    int64_t host = 0;
     await_visitors(0, 0); /* files of other tests */
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
         EXPECT_TRUE(share_imports(r, &result));
+        host = i == 1 ? mend_test_live_host_allocations() : host;
+        EXPECT_TRUE(i < 2 || mend_test_live_host_allocations() == host); /* none is left of it */
         close(dial(&r->ticket.token));
         silent[i] = dial(&r->ticket.token);
     }

@@ -319,7 +319,6 @@ SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
                   mend_shared_limit_file_open("/dev/null", LIMIT, &slot));
 }
 
-/* In the slot of another one, or in the mark. */
 KIT_RIG_EACH(share_limit_file, a_byte_that_changed_is_noticed, int, mark, 2, scene, r,
              open_scene(r), close_scene(r))
 {

@@ -27,7 +27,6 @@ SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
     EXPECT_STATS(w, backup_file_bytes, 0);
 }
 
-/* The buffers have 8 MiB. */
 KIT_SET_TEST(pool_sleep, a_large_chunk_passes_through_a_file_in_parts,
              w->placement.chunk_bytes = 20 * MEND_MIB)
 {

@@ -79,7 +79,8 @@ SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
     EXPECT_OK(mend_wake(w->pool, tags, 2, &woken));
     EXPECT_FIELDS(woken, matched_bytes, half, unmatched_tags, 1, unmatched_tag, 8);
     EXPECT_OK(mend_wake(w->pool, &tags[2], 1, &woken));
-    EXPECT_FIELDS(woken, matched_bytes, half, woken_bytes, half, unmatched_tags, 0);
+    EXPECT_FIELDS(woken, matched_bytes, half, woken_bytes, half, host_bytes, half, unmatched_tags,
+                  0);
     EXPECT_OK(mend_wake(w->pool, tags, 1, &woken)); /* they are awake */
     EXPECT_FIELDS(woken, matched_bytes, half, woken_bytes, 0, unmatched_tags, 0);
     EXPECT_OK(mend_sleep(w->pool, NULL, &report));
