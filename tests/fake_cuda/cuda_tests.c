@@ -25,11 +25,12 @@ FAKE_TEST(a_device_is_described_and_probed)
     EXPECT_STR_EQ("fake device 0", info.name);
     EXPECT_INT_EQ(12080, info.driver_version);
     EXPECT_INT_EQ(9, info.compute_major);
+    EXPECT_INT_EQ(1, info.compute_minor);
     EXPECT_U64_EQ(UINT64_C(1) << 30, info.total_bytes);
     EXPECT_U64_EQ(UINT64_C(2) << 20, info.granularity_bytes);
     EXPECT_U64_EQ(UINT64_C(4) << 20, info.recommended_bytes);
     EXPECT_TRUE(info.virtual_memory);
-    EXPECT_TRUE(info.multicast);
+    EXPECT_TRUE(info.multicast && info.memory_pools);
     EXPECT_FALSE(info.integrated);
     EXPECT_U64_EQ(0, info.peers);
     EXPECT_TRUE(info.rdma);
@@ -41,13 +42,15 @@ FAKE_TEST(a_device_is_described_and_probed)
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, cuda->device_open(cuda, -1, &info));
 }
 
-/* Opens and closes device 0 under the switches as they are. */
+/* Opens and closes device 0 under the switches as they are, and breaks no rule of the driver. */
 static mend_status probe(void)
 {
+    const uint64_t violations = ledger_of_fake().violations;
     mend_status status = cuda->device_open(cuda, 0, &info);
     if (status == MEND_DRIVER_OK) {
         EXPECT_OK(cuda->device_close(cuda, 0));
     }
+    EXPECT_U64_EQ(violations, ledger_of_fake().violations);
     return status;
 }
 
@@ -100,6 +103,16 @@ FAKE_TEST(what_is_refused_is_dropped_with_a_log_line)
     fake->switches.larger_page_bytes = UINT64_C(32) << 20;
     EXPECT_OK(probe());
     EXPECT_FALSE(info.share_file_descriptor); /* one pool has pages of one size */
+
+    ASSERT_TRUE(find_both());
+    fake->switches.everything_claimed = false;
+    EXPECT_OK(probe());
+    EXPECT_FALSE(info.share_file_descriptor || info.share_fabric || info.rdma);
+
+    ASSERT_TRUE(find_both());
+    fail("export_handle", 0, MEND_DRIVER_ILLEGAL_ADDRESS); /* says nothing about the feature */
+    EXPECT_INT_EQ(MEND_DRIVER_ILLEGAL_ADDRESS, probe());
+    expect_nothing_left();
 }
 
 /* As on WSL: the driver claims RDMA, creates memory for it, and refuses all access. */
@@ -215,11 +228,15 @@ FAKE_TEST(what_a_device_can_do_is_tried_once)
 /* Nor is a device without virtual memory: that may be a matter of the moment. */
 FAKE_TEST(what_failed_for_lack_of_memory_is_tried_again)
 {
-    fail("export_handle", 0, MEND_DRIVER_OUT_OF_MEMORY);
-    EXPECT_TRUE(tries_to_create());
-    EXPECT_FALSE(info.share_file_descriptor);
-    EXPECT_TRUE(tries_to_create());
-    EXPECT_TRUE(info.share_file_descriptor);
+    static const mend_status lacks[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_NOT_READY};
+    for (int i = 0; i < 2; i++) {
+        ASSERT_TRUE(find_both());
+        fail("export_handle", 0, lacks[i]);
+        EXPECT_TRUE(tries_to_create());
+        EXPECT_FALSE(info.share_file_descriptor);
+        EXPECT_TRUE(tries_to_create());
+        EXPECT_TRUE(info.share_file_descriptor);
+    }
 }
 
 FAKE_TEST(without_virtual_memory_a_device_still_opens)
@@ -238,6 +255,9 @@ FAKE_TEST(without_virtual_memory_a_device_still_opens)
         EXPECT_FALSE(info.virtual_memory);
         EXPECT_FALSE(info.share_file_descriptor);
         expect_nothing_left();
+        EXPECT_OK(probe());
+        EXPECT_TRUE(info.virtual_memory); /* by now */
+        ASSERT_TRUE(find_both());
     }
 }
 
@@ -301,7 +321,6 @@ FAKE_TEST(any_function_that_is_missing_is_named)
 FAKE_TEST(a_device_opens_beside_a_capture)
 {
     mend_stream stream = NULL;
-    uint64_t violations = ledger_of_fake().violations;
     ASSERT_RESULT(MEND_OK,
                   mend_sim_stream_create(
                       fake->sim, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1), &stream));
@@ -309,7 +328,6 @@ FAKE_TEST(a_device_opens_beside_a_capture)
     EXPECT_OK(probe());
     EXPECT_TRUE(info.virtual_memory);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(fake->sim, stream, NULL));
-    EXPECT_U64_EQ(violations, ledger_of_fake().violations);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(fake->sim, stream));
 }
 

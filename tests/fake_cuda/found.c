@@ -45,7 +45,9 @@ bool enter_device(void)
 
 void leave_device(void)
 {
+    int current = 0;
     EXPECT_OK(cuda->context_pop(cuda));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_CONTEXT, cuda->context_device(cuda, &current));
     EXPECT_OK(cuda->device_close(cuda, 0));
 }
 

@@ -109,6 +109,8 @@ static void use(void)
     EXPECT_TRUE(is_answer(status));
     if (status == MEND_DRIVER_OK) {
         EXPECT_TRUE(is_answer(cuda->event_record(cuda, event, NULL)));
+        status = cuda->context_record(cuda, event);
+        EXPECT_TRUE(is_old() ? status == MEND_DRIVER_NOT_SUPPORTED : is_answer(status));
         EXPECT_OK(cuda->event_destroy(cuda, event));
     }
     EXPECT_TRUE(is_answer(cuda->context_synchronize(cuda)));
@@ -178,18 +180,11 @@ FAKE_TEST(any_function_may_refuse_for_any_reason)
 
 FAKE_TEST(bad_arguments_are_refused_before_the_driver_sees_them)
 {
-    int devices[MEND_CUDA_DEVICE_LIMIT + 1] = {0};
     mend_kernel unknown = {.kind = (mend_kernel_kind)9};
     mend_kernel uneven = {.kind = MEND_KERNEL_WRITE, .granule_bytes = 7};
-    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE,
-                  cuda->set_access(cuda, 0, 0, devices, 0, MEND_ACCESS_READ_WRITE));
-    EXPECT_INT_EQ(
-        MEND_DRIVER_INVALID_VALUE,
-        cuda->set_access(cuda, 0, 0, devices, MEND_CUDA_DEVICE_LIMIT + 1, MEND_ACCESS_READ_WRITE));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, cuda->launch(cuda, NULL, &unknown));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, cuda->launch(cuda, NULL, &uneven));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, cuda->device_close(cuda, -1));
-    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, cuda->device_close(cuda, MEND_CUDA_DEVICE_LIMIT));
     mend_cuda *state = mend_cuda_of(cuda);
     state->init_status = MEND_DRIVER_NO_DEVICE;
     int count = 0;
@@ -232,6 +227,7 @@ FAKE_TEST(answers_out_of_the_ordinary_do_no_harm)
     state->functions.cuMemImportFromShareableHandle = import_nothing;
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE,
                   cuda->device_open(cuda, MEND_CUDA_DEVICE_LIMIT, &info));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, cuda->device_close(cuda, MEND_CUDA_DEVICE_LIMIT));
     EXPECT_STR_EQ("CUDA_ERROR_NOT_READY", cuda->status_name(cuda, MEND_DRIVER_NOT_READY));
     EXPECT_INT_EQ(MEND_DRIVER_NOT_SUPPORTED,
                   cuda->import_handle(cuda, fabric, MEND_SHARE_FABRIC, &chunk));
@@ -239,7 +235,7 @@ FAKE_TEST(answers_out_of_the_ordinary_do_no_harm)
     state->functions = all;
 }
 
-static mend_cu_access seen[2];
+static mend_cu_access seen[MEND_CUDA_DEVICE_LIMIT];
 
 static mend_status see_access(mend_cu_address address, size_t bytes, const mend_cu_access *access,
                               size_t count)
@@ -253,10 +249,15 @@ static mend_status see_access(mend_cu_address address, size_t bytes, const mend_
 /* For every device that is named. */
 FAKE_TEST(what_may_only_be_read_may_not_be_written)
 {
-    static const int devices[] = {0, 3};
+    static const int devices[MEND_CUDA_DEVICE_LIMIT + 1] = {0, 3};
     mend_cuda *state = mend_cuda_of(cuda);
     mend_cu_functions all = state->functions;
     state->functions.cuMemSetAccess = see_access;
+    for (int count = 0; count <= MEND_CUDA_DEVICE_LIMIT + 1; count++) {
+        const bool is_possible = count > 0 && count <= MEND_CUDA_DEVICE_LIMIT;
+        EXPECT_INT_EQ(is_possible ? MEND_DRIVER_OK : MEND_DRIVER_INVALID_VALUE,
+                      cuda->set_access(cuda, 1, 2, devices, count, MEND_ACCESS_READ));
+    }
     for (int reads = 0; reads < 2; reads++) {
         EXPECT_OK(cuda->set_access(cuda, 1, 2, devices, 2,
                                    reads ? MEND_ACCESS_READ : MEND_ACCESS_READ_WRITE));

@@ -76,8 +76,7 @@ static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t askin
     }
     if (slot != asking && streams->verify) {
         *is_captured = counts_as_captured(state, any_stream);
-    } else if (slot == asking || (state->known && (any_stream || state->seen_captured ||
-                                                   (state->graph_pool == 0 && !is_default)))) {
+    } else if (slot == asking || (state->known && (state->seen_captured || !is_default))) {
         mend_reach reach = MEND_REACH_GONE;
         MEND_TRY(mend_streams_reach(streams, slot, &reach));
         *is_captured = reach == MEND_REACH_CAPTURED;

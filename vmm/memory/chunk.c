@@ -175,8 +175,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
             before->next = chunk;
         }
     }
-    const bool has_sums =
-        address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
+    const bool has_sums = address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS;
     chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
     count(chunks, chunk, true);
 }

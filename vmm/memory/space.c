@@ -164,10 +164,9 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
                                      : GAP_OF(mend_tree_first(&space->gaps));
     assert(before == NULL || before->address + before->size_bytes <= address);
     assert(after == NULL || address + size_bytes <= after->address);
-    const bool joins_after = after != NULL && after->address == address + size_bytes &&
-                             after->reservation == reservation;
-    const bool joins_before = before != NULL && before->address + before->size_bytes == address &&
-                              before->reservation == reservation;
+    /* Gaps of two reservations do not meet: the last page of each is in none. */
+    const bool joins_after = after != NULL && after->address == address + size_bytes;
+    const bool joins_before = before != NULL && before->address + before->size_bytes == address;
     size_bytes += joins_after ? after->size_bytes : 0;
     if (joins_before) {
         set_gap(space, before, before->address, before->size_bytes + size_bytes);

@@ -114,7 +114,7 @@ mend_status cuDeviceGetAttribute(int *value, mend_cu_attribute attribute, mend_c
         *value = 9;
         return MEND_DRIVER_OK;
     case MEND_CU_COMPUTE_MINOR:
-        *value = 0;
+        *value = 1;
         return MEND_DRIVER_OK;
     case MEND_CU_HAS_VIRTUAL_MEMORY:
         *value = switches->virtual_memory_claimed ? 1 : 0;

@@ -81,19 +81,6 @@ MEND_TEST(base_error, callers_set_their_own)
     EXPECT_STR_EQ("", last_error().message);
 }
 
-MEND_TEST(base_error, what_is_noted_is_the_last_error_once_it_is_published)
-{
-    mend_fail(MEND_ERROR_DOUBLE_FREE, "a failure");
-    mend_driver_failure(MEND_ERROR_DRIVER, "cuMemMap", 1, "INVALID_VALUE", "worked around");
-    EXPECT_INT_EQ(MEND_OK, mend_publish(MEND_OK));
-    EXPECT_INT_EQ(MEND_ERROR_DOUBLE_FREE, mend_process_error()->result);
-    EXPECT_STR_EQ("a failure", mend_process_error()->message);
-    EXPECT_INT_EQ(MEND_ERROR_DRIVER, mend_publish(MEND_ERROR_DRIVER));
-    EXPECT_INT_EQ(MEND_ERROR_DRIVER, mend_process_error()->result);
-    EXPECT_STR_EQ("worked around (cuMemMap: INVALID_VALUE)", mend_process_error()->message);
-    EXPECT_STR_EQ("cuMemMap", mend_process_error()->driver_call);
-}
-
 /* Parts of messages come from files: their contents do nothing to a terminal. */
 MEND_TEST(base_error, refuses_a_bad_struct_cuts_and_shows_no_control_characters)
 {
@@ -107,6 +94,17 @@ MEND_TEST(base_error, refuses_a_bad_struct_cuts_and_shows_no_control_characters)
     text[sizeof(text) - 1] = 0;
     mend_fail(MEND_ERROR_OUT_OF_MEMORY, "%s", text);
     EXPECT_U64_EQ(MEND_MESSAGE_BYTES - 1, strlen(last_error().message));
+}
+
+/* Calls of drivers in calls of drivers, as deep as they may be. */
+MEND_TEST(base_error, the_deepest_calls_share_a_note)
+{
+    mend_thread_error *first = mend_process_failure();
+    for (; mend_process_driver_depth <= MEND_FAILURES; mend_process_driver_depth++) {
+        const unsigned depth = mend_process_driver_depth;
+        EXPECT_PTR_EQ(first + (depth < 2 ? depth : 2), mend_process_failure());
+    }
+    mend_process_driver_depth = 0;
 }
 
 static void *read_last_error(void *argument)
@@ -158,8 +156,9 @@ MEND_TEST(base_log, goes_to_the_sink_and_nowhere_else)
     EXPECT_INT_EQ(4, what.count);
 }
 
-/* Standard error after warnings of two kinds, one of them twice, and one that a result reports. */
-static void expect_on_standard_error(int level, const char *expected)
+/* Standard error after warnings of two kinds, one of them twice, and one that a result reports. So
+ * many kinds were told before. */
+static void expect_on_standard_error(int level, int told_count, const char *expected)
 {
     int ends[2];
     char text[1024] = "";
@@ -167,8 +166,9 @@ static void expect_on_standard_error(int level, const char *expected)
     const int kept = dup(STDERR_FILENO);
     const mend_process_log before = mend_process_own_log;
     mend_process_own_log.shown = 0;
-    mend_process_own_log.told_count = 0;
+    mend_process_own_log.told_count = told_count;
     if (level != 0) {
+        mend_log_show(level > 0 ? MEND_LOG_WARNING : level);
         mend_log_show(level);
         mend_log_show(level > 0 ? MEND_LOG_WARNING : level); /* another pool, which asks for less */
         mend_log_show(-1);                                   /* and one which asks for none */
@@ -197,13 +197,14 @@ static void expect_on_standard_error(int level, const char *expected)
 
 MEND_TEST(base_log, tells_each_kind_of_warning_once_by_default)
 {
-    expect_on_standard_error(0, "mend: kind 0" ONCE "mend: 0x10 is not freed" ONCE
-                                "mend: pool 1 is full" ONCE);
-    expect_on_standard_error(-1, "");
-    expect_on_standard_error(MEND_LOG_WARNING,
+    expect_on_standard_error(
+        0, 0, "mend: kind 0" ONCE "mend: 0x10 is not freed" ONCE "mend: pool 1 is full" ONCE);
+    expect_on_standard_error(0, MEND_LOG_KINDS, "");
+    expect_on_standard_error(-1, 0, "");
+    expect_on_standard_error(MEND_LOG_WARNING, 0,
                              "mend: kind 0\nmend: kind 1\nmend: 0x10 is not freed\nmend: pool 1 "
                              "is full\nmend: pool 2 is full\nmend: out of memory\n");
-    expect_on_standard_error(MEND_LOG_INFO,
+    expect_on_standard_error(MEND_LOG_INFO, 0,
                              "mend: kind 0\nmend: kind 1\nmend: 0x10 is not freed\nmend: pool 1 "
                              "is full\nmend: pool 2 is full\nmend: pool 3 is full\n"
                              "mend: out of memory\n");

@@ -68,3 +68,18 @@ KIT_TEST_IN(physical_slots, streams_destroyed_without_a_word_cost_nothing,
     }
     EXPECT_TRUE(w->pool->heap.streams.count < MOST_SLOTS);
 }
+
+static void *meet_none(void *context)
+{
+    stream_rig *r = context;
+    EXPECT_U64_EQ(MEND_STREAM_UNKNOWN, mend_slots_first(&r->streams, MEND_STREAM_PER_THREAD));
+    return NULL;
+}
+
+/* Though its handle is the same, and its thread's number may have the same place in the table. */
+KIT_CASE(physical_slots, the_per_thread_stream_of_another_thread_is_not_met, stream_rig, r,
+         stream_rig_open(r), stream_rig_close(r))
+{
+    (void)stream_rig_find(r, MEND_STREAM_PER_THREAD, 0);
+    mend_test_run_threads_of(meet_none, r, 0, 8);
+}

@@ -1,6 +1,5 @@
-/* Captures at their edges: blocks that are not the capture's own and are declared in it, streams
- * that the pool meets in a capture for the first time, and captures without a trace once they are
- * over. */
+/* Captures at their edges: blocks that are not the capture's own and are declared in it, and
+ * streams that the pool meets in a capture for the first time. */
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 
@@ -109,24 +108,4 @@ KIT_EACH(pool_capture_edges, streams_that_captures_named_and_that_ended_keep_no_
         slots = i == 299 ? w->pool->heap.streams.count : slots;
     }
     EXPECT_U64_EQ(slots, w->pool->heap.streams.count);
-}
-
-KIT_TEST_IN(pool_capture_edges, captures_that_are_over_leave_nothing_behind,
-            kit_open_with(w, 32 * MEND_MIB, NULL))
-{
-    uint32_t slots = 0;
-    for (int i = 0; i < 12; i++) {
-        kit_begin_capture(w, S(0));
-        kit_leave_in_flight(w, block_bytes, S(0), 10, S(0));
-        mend_sim_graph *graph = kit_end_capture(w, S(0));
-        kit_launch_graph(w, graph, S(1));
-        mend_sim_advance(w->sim, work_ns);
-        mend_sim_graph_destroy(w->sim, graph);
-        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-        mend_stats stats = mend_world_stats(w);
-        EXPECT_U64_EQ(0, stats.captures + stats.reserved_bytes);
-        const uint32_t slots_now = w->pool->heap.streams.count;
-        slots = i == 1 ? slots_now : slots;
-        EXPECT_TRUE(i < 2 || slots_now == slots);
-    }
 }

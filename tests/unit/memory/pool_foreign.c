@@ -113,22 +113,6 @@ SCENE_TEST(pool_foreign, what_was_freed_without_a_stream_waits_for_the_context_t
     kit_expect_waits(w, 2, 0);
 }
 
-SCENE_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context, open_scene(r, NULL))
-{
-    kit_free(w, use_there(r), MEND_NO_STREAM);
-    EXPECT_INT_EQ(0, w->driver->context_push(w->driver, r->second.context));
-    kit_begin_capture(w, KIT_PER_THREAD);
-    EXPECT_INT_EQ(0, w->driver->context_pop(w->driver));
-    kit_expect_none(w, block_bytes, S(0), "");
-    EXPECT_ERROR(CAPTURING, mend_pool_destroy(w->pool));
-    EXPECT_INT_EQ(0, w->driver->context_push(w->driver, r->second.context));
-    mend_sim_graph *graph = kit_end_capture(w, KIT_PER_THREAD);
-    EXPECT_INT_EQ(0, w->driver->context_pop(w->driver));
-    EXPECT_TRUE(graph != NULL);
-    mend_sim_graph_destroy(w->sim, graph);
-    take_over(r);
-}
-
 SCENE_TEST(pool_foreign, a_pool_of_that_device_knows_of_a_capture_there, open_scene(r, NULL))
 {
     mend_pool *there;

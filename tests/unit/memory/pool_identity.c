@@ -60,6 +60,20 @@ KIT_EACH(pool_identity, streams_of_green_contexts_are_served, int, vanishes, 2,
     }
 }
 
+/* By what the driver says of a stream that the pool has not met. */
+KIT_TEST(pool_identity, a_stream_that_the_driver_does_not_know_is_no_failure_of_the_driver)
+{
+    static const mend_status statuses[] = {
+        MEND_DRIVER_INVALID_VALUE, MEND_DRIVER_INVALID_HANDLE, MEND_DRIVER_NOT_SUPPORTED,
+        MEND_DRIVER_CAPTURE_UNSUPPORTED, MEND_DRIVER_CAPTURE_INVALIDATED};
+    void *block = NULL;
+    for (int i = 0; i < 5; i++) {
+        kit_fail(w, "stream_get_info", 0, 1, statuses[i]);
+        EXPECT_RESULT(i < 3 ? MEND_ERROR_UNKNOWN_STREAM : MEND_ERROR_CAPTURING,
+                      mend_alloc(w->pool, 512, S(1), &block));
+    }
+}
+
 /* The driver does not tell of captures: a wait might spoil one. The pool ends, and leaves memory
  * that work may use. */
 KIT_LAST_TEST(pool_identity, a_pool_that_cannot_ask_for_captures_is_destroyed_without_a_wait,

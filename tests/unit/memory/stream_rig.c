@@ -54,6 +54,9 @@ void stream_rig_close(stream_rig *r)
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams).status);
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_pop(r->device));
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 0));
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(r->sim, &ledger));
+    EXPECT_U64_EQ(0, ledger.events);
     EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));
     mend_sim_destroy(r->sim);
 }

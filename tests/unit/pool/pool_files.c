@@ -94,10 +94,12 @@ static bool keeps_high_numbers(void *unused)
 {
     (void)unused;
     const char *reason;
+    close(STANDARD - 1);
+    const bool is_last_free = mend_file_open(path, O_RDWR | O_CREAT, &reason) >= STANDARD;
     for (int file = 0; file < STANDARD; file++) {
         close(file);
     }
-    const bool is_kept = mend_file_keep(open("/dev/null", O_RDONLY)) >= STANDARD &&
+    const bool is_kept = is_last_free && mend_file_keep(open("/dev/null", O_RDONLY)) >= STANDARD &&
                          mend_file_open(path, O_RDWR | O_CREAT, &reason) >= STANDARD && are_free();
     struct rlimit few = {STANDARD, STANDARD};
     (void)setrlimit(RLIMIT_NOFILE, &few);

@@ -135,6 +135,13 @@ KIT_TEST(pool_owners, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
     EXPECT_U64_EQ(count, mend_names_count(&mend_process_own_names));
     EXPECT_U64_EQ(MEND_NAME_BYTES - 1, strlen(mend_names_find(MEND_NAME_TAG, 77)));
     EXPECT_TRUE(mend_names_find(MEND_NAME_STREAM, 77) == NULL);
+    uint64_t beside = 79; /* in the same place of the table */
+    while (mend_names_bucket(MEND_NAME_TAG, beside) != mend_names_bucket(MEND_NAME_TAG, 77)) {
+        beside++;
+    }
+    EXPECT_TRUE(mend_names_find(MEND_NAME_TAG, beside) == NULL);
+    EXPECT_OK(mend_set_name(MEND_NAME_TAG, beside, "b"));
+    EXPECT_TRUE(mend_names_find(MEND_NAME_TAG, 77) != NULL);
     /* A character is kept as a whole, or not. */
     memcpy(name + MEND_NAME_BYTES - 2, "\xc3\xa9", 2);
     EXPECT_OK(mend_set_name(MEND_NAME_TAG, 77, name));

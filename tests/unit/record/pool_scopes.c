@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/words.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
@@ -124,6 +125,24 @@ KIT_TEST(pool_scopes, each_push_needs_one_pop)
     EXPECT_FIELDS(scope_of(w, "", "a"), own_live_bytes, 512, live_bytes, 2560);
     EXPECT_FIELDS(scope_of(w, "a", longest), own_live_bytes, 2048);
     EXPECT_U64_EQ(0, scope_of(w, "a", "b").number);
+}
+
+/* And where there are more names than are shown, the outermost are not. */
+MEND_TEST(pool_scopes, a_path_is_cut_off_where_its_text_ends)
+{
+    static const char whole[] = ".../x\\/y/x\\/y/x\\/y/x\\/y/x\\/y/x\\/y/x\\/y/x\\/y";
+    char text[sizeof(whole) + 8] = "";
+    for (int i = 0; i <= MEND_SCOPE_PATH_NAMES; i++) {
+        EXPECT_OK(mend_scope_push("x/y", 0));
+    }
+    for (size_t bytes = 1; bytes <= sizeof(whole); bytes++) {
+        memset(text, '#', sizeof(text) - 1);
+        mend_scopes_write_path(mend_process_own_marks.scope, text, bytes);
+        EXPECT_TRUE(strncmp(whole, text, bytes - 1) == 0 && strlen(text) == bytes - 1);
+        EXPECT_U64_EQ(sizeof(text) - 1 - bytes, strspn(text + bytes, "#"));
+    }
+    while (mend_scope_pop() == MEND_OK) {
+    }
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
