@@ -100,10 +100,10 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_req
     mend_request request = *terms;
     request.stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
-    if (terms->at == 0) {
+    const bool has_defaults = terms->at == 0 && heap->device.virtual_memory;
+    if (has_defaults) {
         mend_raise_u64(&request.alignment_bytes, own->alignment_bytes);
     }
-    const bool has_defaults = terms->at == 0 && heap->device.virtual_memory;
     request.in_one_chunk = resolve(terms->in_one_chunk, has_defaults ? own->in_one_chunk : -1,
                                    size_bytes >= heap->config.in_one_chunk_bytes);
     if (order.stream == MEND_EVERY_STREAM) {

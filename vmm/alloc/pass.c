@@ -112,9 +112,8 @@ static mend_outcome ask_driver(passing *p, uint64_t *address)
             continue;
         }
         const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
-        const uint64_t room_bytes =
-            limit_bytes - mend_min_u64(heap->chunks.reserved_bytes, limit_bytes);
-        p->over_bytes = size_bytes - mend_min_u64(room_bytes, size_bytes);
+        const uint64_t wanted_bytes = heap->chunks.reserved_bytes + size_bytes;
+        p->over_bytes = wanted_bytes - mend_min_u64(limit_bytes, wanted_bytes);
         if (p->over_bytes > 0) {
             continue;
         }
@@ -164,6 +163,11 @@ mend_result mend_pass_alloc(mend_heap *heap, const mend_request *request, mend_s
     passing p = {.seek = {heap, try_to_pass, .needed_bytes = request->size_bytes},
                  .request = request};
     MEND_TRY(check(heap, request));
+    if (request->handle != MEND_NO_STREAM) { /* a wait would end a capture of a stream that it does
+                                              * not know */
+        uint32_t ignored;
+        MEND_TRY(mend_users_find_stream(heap, request->handle, 0, &ignored));
+    }
     const mend_outcome outcome = mend_seek_room(&p.seek, true);
     if (outcome == MEND_NOTHING) {
         const char *why = p.over_bytes > 0 ? "the limit is reached" : "the driver has no memory";

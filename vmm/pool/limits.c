@@ -110,7 +110,8 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
     stats->pending_bytes = heap->usage.pending_bytes[MEND_USAGE_ALL];
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;
-    stats->effective_limit_bytes = mend_budget_hard_limit(heap);
+    stats->effective_limit_bytes =
+        mend_min_u64(mend_budget_hard_limit(heap) + stats->passed_bytes, stats->limit_bytes);
     stats->device_bytes = heap->device.total_bytes;
     stats->bare_device = !heap->device.virtual_memory && !heap->device.memory_pools;
     stats->address_bytes = heap->space.address_bytes + heap->range_space.address_bytes;

@@ -207,12 +207,12 @@ typedef struct mend_alloc_options {
  * from mend_set_alloc_options, then from the pool. With an address the pool takes the memory there
  * or fails. A block in one chunk may wait for a thread that changes mappings.
  *
- * A plain block costs a driver call, and its free waits for all work of the device. It counts in
- * the limit. If the driver has too little memory, idle chunks of all pools of the device are
- * released. A plain block cannot sleep, move, be exported or pinned, or belong to a graph pool.
- * Other devices can use it only after cudaDeviceEnablePeerAccess. mend_free and mend_record_stream
- * with a captured stream are MEND_ERROR_NOT_SUPPORTED, and a pointer that was freed
- * MEND_ERROR_FOREIGN_POINTER.
+ * A plain block costs a driver call, and its free waits for all work of its own device alone. It
+ * counts in the limit, and not in the soft limit. If the driver has too little memory, idle chunks
+ * of all pools of the device are released. A plain block cannot sleep, move, be exported or pinned,
+ * or belong to a graph pool. Other devices can use it only after cudaDeviceEnablePeerAccess.
+ * mend_free and mend_record_stream with a captured stream are MEND_ERROR_NOT_SUPPORTED, and a
+ * pointer that was freed MEND_ERROR_FOREIGN_POINTER.
  *
  * Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT (also a wrong alignment, a graph pool of
  * another pool or with MEND_NO_STREAM, an address not aligned or with in_one_chunk);
@@ -392,8 +392,8 @@ typedef struct mend_available {
  * stream. The estimate is not too large while no other process or pool takes memory, but with few
  * addresses such a request can fail with MEND_ERROR_OUT_OF_ADDRESS_SPACE, and one in_one_chunk
  * needs a chunk of its own. A larger request may succeed, by memory that others release or
- * compaction gains. A quota that the driver does not show counts once the driver has refused memory
- * for it.
+ * compaction gains. A quota that the driver does not show counts once the driver has refused a
+ * chunk for it.
  *
  * The time is proportional to the pieces of free memory. Calls the driver, but never waits for the
  * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (also MEND_EVERY_STREAM); MEND_ERROR_UNKNOWN_STREAM;
