@@ -40,10 +40,12 @@ bool trial_trim(trial *t, const operation *op)
                        .waits = op->stream % 4 == 3,
                        .collects = op->stream % 4 == 2};
     const uint64_t chunk_bytes = largest_chunk(t, pool);
-    const uint64_t before_bytes = trial_stats(t, pool).reserved_bytes;
+    const mend_stats before = trial_stats(t, pool);
     const uint64_t leaving_bytes = leaving_bytes_of(t, pool);
     mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
-    const uint64_t after_bytes = trial_stats(t, pool).reserved_bytes;
+    const mend_stats after = trial_stats(t, pool);
+    const uint64_t released_bytes = before.reserved_bytes - after.reserved_bytes +
+                                    before.importers_bytes - after.importers_bytes;
     t->pools[pool].background_trimmed_bytes +=
         result == MEND_OK && call.collects ? call.released_bytes : 0;
     t->pools[pool].fails_to_collect |= call.collects && result != MEND_OK;
@@ -53,16 +55,16 @@ bool trial_trim(trial *t, const operation *op)
         trial_check_trim(t, &call);
     }
     trial_claim(t, TRIAL_MODEL,
-                call.collects || call.faulty || after_bytes + leaving_bytes >= before_bytes ||
-                    after_bytes + leaving_bytes + chunk_bytes > call.size_bytes,
-                "a trim leaves %llu bytes, and was to keep %llu", (unsigned long long)after_bytes,
-                (unsigned long long)call.size_bytes);
+                call.collects || call.faulty ||
+                    after.reserved_bytes + leaving_bytes >= before.reserved_bytes ||
+                    after.reserved_bytes + leaving_bytes + chunk_bytes > call.size_bytes,
+                "a trim leaves %llu bytes, and was to keep %llu",
+                (unsigned long long)after.reserved_bytes, (unsigned long long)call.size_bytes);
     trial_claim(t, TRIAL_MODEL,
                 result != MEND_OK || call.faulty || leaving_bytes > 0 ||
-                    call.released_bytes == before_bytes - after_bytes,
+                    call.released_bytes == released_bytes,
                 "a trim of %llu bytes says that it released %llu",
-                (unsigned long long)(before_bytes - after_bytes),
-                (unsigned long long)call.released_bytes);
+                (unsigned long long)released_bytes, (unsigned long long)call.released_bytes);
     return true;
 }
 

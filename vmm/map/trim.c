@@ -106,13 +106,14 @@ static mend_result give(mend_heap *heap, mend_chunk *chosen, uint64_t *released_
     *released_bytes = 0;
     while (withdrawn != NULL) {
         mend_chunk *next = withdrawn->claim.next;
-        uint64_t size_bytes = withdrawn->size_bytes;
+        const uint64_t size_bytes = withdrawn->size_bytes;
+        const bool is_shared = withdrawn->memory.was_exported;
         assert(withdrawn->address == 0 && mend_chunk_is_empty(withdrawn));
         mend_retired *left = mend_retire_holds(heap, withdrawn);
         if (left == NULL) {
             mend_status status = mend_chunk_release(&heap->chunks, withdrawn, false);
             if (status == MEND_DRIVER_OK) {
-                *released_bytes += size_bytes;
+                *released_bytes += is_shared ? 0 : size_bytes;
             } else {
                 result = mend_driver_refused(heap, MEND_ANSWER(release, status));
             }

@@ -28,7 +28,6 @@ typedef struct sleeping {
     mend_heap *heap;
     const mend_sleep_options *options;
     mend_selection selection;
-    uint64_t lingering_bytes; /* released, but others hold it */
 } sleeping;
 
 /* ---- before anything changes ----------------------------------------------------------------- */
@@ -153,10 +152,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         const mend_cluster *at = &s->selection.sleepers[i];
         note_contents(s, at);
         if (s->options->keep_free != KEEPS_ALL) {
-            const bool is_shared = at->chunk->memory.was_exported;
-            const mend_status status = mend_chunk_release(chunks, at->chunk, false);
-            const bool is_released = mend_driver_did(s->heap, status);
-            s->lingering_bytes += is_released && is_shared ? at->size_bytes : 0;
+            (void)mend_driver_did(s->heap, mend_chunk_release(chunks, at->chunk, false));
         }
     }
 }
@@ -244,7 +240,7 @@ static mend_result put(mend_heap *heap, const mend_sleep_options *options,
     mend_driver_scope scope;
     sleeping s = {.heap = heap, .options = options};
     const mend_chunks *chunks = &heap->chunks;
-    const uint64_t reserved_bytes = chunks->reserved_bytes;
+    const uint64_t held_bytes = chunks->reserved_bytes + chunks->importers_bytes;
     MEND_TRY(mend_enter(heap, &scope));
     mend_result result = mend_safe_point_begin(heap, true);
     if (result == MEND_OK) {
@@ -254,8 +250,8 @@ static mend_result put(mend_heap *heap, const mend_sleep_options *options,
     if (result == MEND_OK && options->keep_free == 0) {
         mend_trim_to(heap, 0, false, &trimmed_bytes); /* memory that it cannot release stays free */
     }
-    report->released_bytes = reserved_bytes - chunks->reserved_bytes - s.lingering_bytes;
-    assert(chunks->reserved_bytes + s.lingering_bytes <= reserved_bytes);
+    assert(chunks->reserved_bytes + chunks->importers_bytes <= held_bytes);
+    report->released_bytes = held_bytes - chunks->reserved_bytes - chunks->importers_bytes;
     mend_driver_scope_close(heap, &scope);
     return result;
 }

@@ -67,10 +67,14 @@ SHAREABLE_TEST(pool_sleep_edges, exported_memory_is_not_said_to_be_released)
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     void *exported = kit_alloc(w, MEND_MIB / 2, NULL);
     void *kept = kit_alloc_written(w, MEND_MIB / 2, NULL);
+    void *lone = kit_alloc(w, MEND_MIB, NULL);
     EXPECT_OK(mend_export(w->pool, exported, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(mend_export(w->pool, lone, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     kit_free(w, exported, NULL);
+    kit_free(w, lone, NULL);
     EXPECT_OK(mend_sleep(w->pool, NULL, &report));
     EXPECT_FIELDS(report, asleep_bytes, MEND_MIB, released_bytes, 0);
+    EXPECT_STATS(w, reserved_bytes, 0);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     exported = kit_alloc(w, MEND_MIB / 2, NULL);
     void *other = kit_alloc(w, 2 * MEND_MIB, NULL);
