@@ -76,15 +76,6 @@ SHAREABLE_TEST(pool_sleep_edges, exported_memory_is_not_said_to_be_released)
     EXPECT_FIELDS(report, asleep_bytes, MEND_MIB, released_bytes, 0);
     EXPECT_STATS(w, reserved_bytes, 0);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    exported = kit_alloc(w, MEND_MIB / 2, NULL);
-    void *other = kit_alloc(w, 2 * MEND_MIB, NULL);
-    EXPECT_OK(mend_export(w->pool, exported, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    kit_free(w, exported, NULL);
-    kit_fail(w, "release", 0, 1, MEND_DRIVER_UNKNOWN); /* it stays, and hides no other release */
-    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 1), &report));
-    EXPECT_FIELDS(report, asleep_bytes, 3 * MEND_MIB, released_bytes, 2 * MEND_MIB);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_free(w, other, NULL);
     kit_release(w, kept, MEND_MIB / 2, NULL);
 }
 
