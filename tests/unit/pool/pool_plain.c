@@ -211,9 +211,15 @@ PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
 /* Above a lowered limit nothing is passed, and a block larger than all chunks gets them all. */
 PLAIN_TEST(chunks_count_in_full_for_a_plain_block, BY_THREAD, 10 * MEND_MIB)
 {
-    void *none = NULL;
-    void *in_chunk = kit_alloc_with(w, 4 * MEND_MIB, NULL, .plain = -1);
-    EXPECT_OK(mend_set_limit(w->pool, 2 * MEND_MIB));
+    void *none = NULL, *blocks[5];
+    KIT_THREAD(.in_one_chunk = 1);
+    kit_alloc_row(w, blocks, 5, 2 * MEND_MIB, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 3 * MEND_MIB));
+    kit_free_row(w, blocks, 5, NULL);
+    KIT_THREAD(.plain = 1);
+    kit_free(w, kit_alloc(w, 2 * MEND_MIB, NULL), NULL);
+    void *in_chunk = kit_alloc_with(w, 2 * MEND_MIB, NULL, .plain = -1);
+    EXPECT_OK(mend_set_limit(w->pool, MEND_MIB));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 512, NULL, &none));
     EXPECT_OK(mend_set_limit(w->pool, 16 * MEND_MIB));
     kit_free(w, in_chunk, NULL);
