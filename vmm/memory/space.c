@@ -167,6 +167,8 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
     /* Gaps of two reservations do not meet: the last page of each is in none. */
     const bool joins_after = after != NULL && after->address == address + size_bytes;
     const bool joins_before = before != NULL && before->address + before->size_bytes == address;
+    assert(!joins_after || after->reservation == reservation);
+    assert(!joins_before || before->reservation == reservation);
     size_bytes += joins_after ? after->size_bytes : 0;
     if (joins_before) {
         set_gap(space, before, before->address, before->size_bytes + size_bytes);
