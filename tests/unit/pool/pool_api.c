@@ -90,6 +90,7 @@ static void live_and_end(mend_world *own)
     mend_graph_pool_block kept[2];
     w->pool = kit_pool(own);
     EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
+    EXPECT_INVALID(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
     EXPECT_OK(mend_history_start(w->pool, 8));
     EXPECT_OK(mend_history_start(w->pool, 9));
     EXPECT_OK(mend_scope_push("scope", 0));
@@ -133,6 +134,7 @@ static const char *recording(void)
 
 KIT_EACH(pool_api, a_pool_that_ends_leaves_nothing_on_the_host, int, is_checked, 2,
          kit_open_set(w, w->pool_config.observe = is_checked ? "guard,poison" : "top",
+                      w->pool_config.min_free_bytes = 1,
                       w->pool_config.record = is_checked ? NULL : recording()))
 {
     for (int i = 0; i < MEND_POOLS_KEPT; i++) {

@@ -283,14 +283,15 @@ MEND_TEST(share_limit_file, one_that_is_stopped_keeps_nobody_waiting)
 
 SCENE_TEST(share_limit_file, all_name_the_same_limit)
 {
-    leave(&r->b);
-    r->b.file = -7;
-    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b));
-    EXPECT_INT_EQ(-7, r->b.file);
     leave(&r->a);
-    EXPECT_OK(mend_shared_limit_file_open(r->path, LIMIT + 1, &r->b)); /* the only one */
-    EXPECT_U64_EQ(LIMIT + 1, mend_shared_limit_file_look(&r->b, 0).room_bytes);
+    r->a.file = -7;
+    EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_shared_limit_file_open(r->path, LIMIT + 1, &r->a));
+    EXPECT_INT_EQ(-7, r->a.file);
+    close(r->b.file); /* dies */
+    r->b.file = -1;
+    EXPECT_OK(mend_shared_limit_file_open(r->path, LIMIT + 1, &r->a)); /* the only one */
+    EXPECT_U64_EQ(LIMIT + 1, mend_shared_limit_file_look(&r->a, 0).room_bytes);
 }
 
 SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
