@@ -266,10 +266,11 @@ SHARED_TEST(pool_share_faults, visitors_that_stay_silent_are_dismissed, false)
     int64_t host = 0;
     await_visitors(0, 0); /* files of other tests */
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
-        EXPECT_TRUE(share_imports(r, &result));
-        host = i == 1 ? mend_test_live_host_allocations() : host;
-        EXPECT_TRUE(i < 2 || mend_test_live_host_allocations() == host); /* none is left of it */
         close(dial(&r->ticket.token));
+        EXPECT_TRUE(share_imports(r, &result));
+        await_visitors(i, i); /* none but the silent ones is left */
+        host = i == 1 ? mend_test_live_host_allocations() : host;
+        EXPECT_TRUE(i < 2 || mend_test_live_host_allocations() == host);
         silent[i] = dial(&r->ticket.token);
     }
     await_visitors(MEND_SHARE_VISITORS, MEND_SHARE_VISITORS);
