@@ -56,6 +56,7 @@ ROOM_TEST(pool_available, is_had_behind_what_graphs_hold)
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, w->streams[0]);
     kit_free(w, kit_alloc(w, KEPT, w->streams[0]), w->streams[0]);
     EXPECT_RESULT(MEND_OK, mend_graph_pool_end(graph_pool));
+    EXPECT_U64_EQ(KEPT, room_for(w, S(0)).graph_pool_bytes);
     for (uint64_t bytes = LIMIT - KEPT; bytes > STEP; bytes -= STEP) {
         ASSERT_TRUE(is_served_at_once(w, bytes, w->streams[0]));
         EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));

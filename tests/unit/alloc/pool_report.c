@@ -134,6 +134,7 @@ KIT_TEST_IN(pool_report, what_the_driver_does_not_say_is_held_by_nobody,
             kit_open_with(w, 8 * MEND_MIB, keeps_2_mib_free))
 {
     kit_expect_none(w, 7 * MEND_MIB, S(0), "and 2.00 MiB kept free (min_free_bytes)");
+    EXPECT_FIELDS(kit_oom_report(), device_others_bytes, 0, device_kept_bytes, 2 * MEND_MIB);
     kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 7 * MEND_MIB, S(0), &(void *){NULL}));
@@ -178,7 +179,7 @@ KIT_TEST(pool_report, the_owner_of_the_emptiest_chunk_is_awake)
     void *awake = kit_alloc(w, 4 * MEND_KIB, S(0));
     EXPECT_OK(mend_set_limit(w->pool, MEND_MIB));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 2 * MEND_MIB, S(0), &(void *){NULL}));
-    EXPECT_FIELDS(kit_oom_report(), owner_address, (uintptr_t)awake);
+    EXPECT_FIELDS(kit_oom_report(), owner_address, (uintptr_t)awake, live_bytes, 4 * MEND_KIB);
     EXPECT_OK(mend_set_limit(w->pool, 0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, sleeps, S(0));

@@ -45,6 +45,7 @@ MEND_TEST(policy_budget, once_much_is_trapped_a_quarter_of_a_block_may_be_wasted
     EXPECT_U64_EQ(UINT64_MAX, waste_allowed(&heap, PERCENT(75) - 1, PERCENT(60), 0));
     EXPECT_U64_EQ(UINT64_MAX, waste_allowed(&heap, PERCENT(75), PERCENT(73) + 1, 0));
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(75), PERCENT(73), 0));
+    EXPECT_U64_EQ(PERCENT(75), heap.budget.peaks.used_bytes);
     EXPECT_U64_EQ(MEND_MIB / 4, waste_allowed(&heap, PERCENT(40), PERCENT(40), 0));
     use(&heap, PERCENT(24), 0, PERCENT(24));
     EXPECT_U64_EQ(UINT64_MAX, mend_budget_waste_allowed(&heap, &(mend_request){

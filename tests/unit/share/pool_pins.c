@@ -50,6 +50,8 @@ RIG_TEST(pool_pins, count_and_may_overlap)
     for (int i = 0; i < CHUNKS; i++) {
         release(r, i);
     }
+    EXPECT_OK(mend_get_available(w->pool, r->stream, &room));
+    EXPECT_U64_EQ(CHUNK, room.pinned_bytes);
     EXPECT_OK(mend_unpin(w->pool, first, CHUNK));
     EXPECT_OK(mend_unpin(w->pool, first + CHUNK / 2, CHUNK / 4));
     kit_expect_trim(w, 0, (CHUNKS - 1) * CHUNK);
