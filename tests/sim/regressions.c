@@ -24,14 +24,6 @@ HOLDS(regression, a_device_lost_in_a_callback_stays_lost,
       "ALLOC slot 2 size 56 / FAULT size 3 alignment 13 / FREE slot 28 / LOSE_DEVICE amount 23 "
       "/ ALLOC slot 3 stream 2 size 165")
 
-/* A chunk was released for a plan that grows a small free run. Then only larger runs were looked
- * at, which gain nothing. */
-HOLDS(regression, what_a_chunk_was_given_back_for_is_found_again, "chunk_pages 8, streams 3",
-      "ALLOC size 5 / FREE / ALLOC amount 1 / REPLACE_STREAM / ALLOC slot 5 / FREE / ALLOC size "
-      "246 / ALLOC slot 2 size 28 / FREE stream 7 amount 6 / FREE slot 2 / FREE slot 5 amount "
-      "179 / ALLOC slot 3 size 148 / FREE slot 3 amount 5 / ALLOC slot 1 / SET_LIMIT amount 68 "
-      "/ ALLOC size 53 / ALLOC slot 2 size 198")
-
 /* Memory that became idle during the first trim was neither waited for nor released. */
 HOLDS(regression, a_trim_that_waits_sees_what_became_idle_meanwhile,
       "chunk_pages 8, limit_percent 50, prices 1, thread_streams 1, low_pressure_percent 100",
@@ -127,13 +119,6 @@ HOLDS(sim_ranges, what_is_refused_has_its_name, "device_pages 16",
 HOLDS(sim_regressions, a_sleep_without_host_memory_promised_nothing, "",
       "ALLOC slot 3 / FORGET / ALLOC slot 4 size 20 / SLEEP / ALLOC slot 5 / ALLOC slot 1 size "
       "20 / SLEEP / ALLOC slot 2 / SLEEP / ALLOC / WAKE / FAIL_MALLOC slot 7 / SLEEP")
-
-/* Above the limit no chunk is made again, and a search gives some back: then there is less. */
-HOLDS(sim_ranges, pages_of_other_sizes_above_the_limit, "",
-      "RANGE_CREATE size 6 amount 137 / COMMIT alignment 1 / COMMIT size 4 alignment 3 / "
-      "DECOMMIT size 4 amount 5 / RANGE_CREATE slot 1 size 5 amount 2 / ROOM amount 5 / "
-      "SET_LIMIT amount 113 / COMMIT alignment 3 / COMMIT slot 1 alignment 2 / COMMIT size 116 "
-      "alignment 3")
 
 HOLDS(sim_quotas, no_creation_takes_what_stays_free, "device_pages 16, keep_free_percent 50",
       "ALLOC size 0xeb / ALLOC slot 1 size 0xe3 / FOREIGN amount 64 / ALLOC slot 2 size 0xe3 / "
@@ -359,26 +344,6 @@ HOLDS(sim_regressions, memory_freed_on_an_unknown_stream_is_not_idle, "keep_free
       "FOREIGN amount 247 / TRIM stream 2")
 
 /* ---- beside memory of graphs ----------------------------------------------------------------- */
-
-/* The block begins in the part of a chunk that graphs leave. */
-HOLDS(sim_graphs, a_request_begins_in_what_graphs_leave_of_a_chunk, "chunk_pages 1",
-      "GRAPH_POOL_CREATE slot 2 / ADD_CALLBACK amount 1 / ALLOC slot 11 size 130 / ALLOC alignment "
-      "13 / "
-      "ALLOC slot 1 size 136 amount 16 / FREE slot 11 size 152 amount 254 / SET_LIMIT amount 1 / "
-      "ALLOC slot 2 size 195 / SET_LIMIT amount 1 / ALLOC size 123")
-
-/* Seed 201122: free chunks before that, in one run with it, stayed where they were. */
-HOLDS(sim_graphs, chunks_before_what_graphs_hold_move_behind_it, "",
-      "GRAPH_POOL_CREATE slot 14 / ALLOC slot 2 size 203 / ALLOC_IN slot 15 amount 224 / FREE slot "
-      "2 / "
-      "FREE slot 15 / ROOM")
-HOLDS(sim_graphs, a_request_has_chunks_before_what_graphs_hold, "",
-      "GRAPH_POOL_CREATE slot 1 / ALLOC_IN size 217 amount 16 / ALLOC_IN slot 1 size 49 amount 4 / "
-      "GRAPH_POOL_RELEASE slot 13 / SET_LIMIT amount 1 / ADD_CALLBACK amount 16 / ALLOC slot 10 "
-      "size 224 "
-      "/ GRAPH_POOL_CREATE slot 2 / FREE slot 10 size 56 amount 118 / GRAPH_POOL_CREATE / FOREIGN "
-      "amount 1 / "
-      "ALLOC_IN / ALLOC slot 2 size 216 / ROOM amount 1")
 
 /* ---- blocks that are passed through to the driver: see plain.c ------------------------------- */
 
