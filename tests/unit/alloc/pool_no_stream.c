@@ -250,6 +250,23 @@ KIT_EACH(pool_no_stream, what_graph_pools_leave_is_covered_before_the_next_begin
     expect_reserved(w, 256 * MEND_MIB, 0);
 }
 
+/* The pieces that small blocks leave all wait. The chunk behind them has free memory. */
+NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
+{
+    enum { PIECES = 32 };
+    void *blocks[2 * PIECES];
+    for (int i = 0; i < 2 * PIECES; i++) {
+        blocks[i] = kit_alloc(w, 512, S(0));
+    }
+    const uint64_t reserved = mend_world_stats(w).reserved_bytes;
+    for (int i = 0; i < 2 * PIECES; i += 2) {
+        kit_free(w, blocks[i], MEND_NO_STREAM);
+    }
+    kit_free(w, kit_alloc(w, 1024, MEND_NO_STREAM), MEND_NO_STREAM); /* the start waits too */
+    kit_free(w, kit_alloc(w, 512, MEND_NO_STREAM), MEND_NO_STREAM);
+    EXPECT_STATS(w, reserved_bytes, reserved);
+}
+
 KIT_TEST_IN(pool_no_stream, ready_chunks_are_moved_before_the_host_waits,
             kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
                          w->sim_config.has_no_context_events = 1,

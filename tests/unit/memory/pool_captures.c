@@ -197,6 +197,22 @@ KIT_RIG_EACH(pool_captures, no_pool_waits_while_another_one_knows_of_one, int, w
     EXPECT_OK(mend_trim(r->other, 0, MEND_TRIM_WAIT, NULL));
 }
 
+KIT_RIG_TEST(pool_captures, an_invalidated_one_hides_no_other, two_pools,
+             open_two(r, kit_open_default), close_two(r))
+{
+    for (int i = 0; i < 2; i++) {
+        kit_begin_capture(w, S(i));
+        kit_alloc(w, 512, S(i));
+    }
+    EXPECT_INT_EQ(MEND_DRIVER_CAPTURE_UNSUPPORTED, w->driver->stream_query(w->driver, S(0)));
+    w->violations_meant = 1;
+    EXPECT_ERROR(CAPTURING, mend_trim(r->other, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_LEDGER(w, host_syncs, 0);
+    mend_sim_graph *graph = NULL;
+    EXPECT_FALSE(mend_sim_end_capture(w->sim, S(0), &graph) == MEND_OK);
+    end_whole(w, S(1), NULL);
+}
+
 static bool open_vanishing(mend_world *w)
 {
     return kit_open_set(w, w->pool_config.detect_destroyed_streams = 1);

@@ -2,6 +2,7 @@
  * Configuration of a pool, end to end: MEND_CONF and the struct, limits set later, the audit on
  * request and after each call.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,12 +30,17 @@ static void restore_environment(char *saved)
     }
 }
 
+static char limit_file[40];
+
 static bool open_by_environment(mend_world *w)
 {
-    char *saved =
-        set_environment("limit:5MiB,strategy:5,address_reservation:1GiB,allow_stream_waits:off,"
-                        "shared_limit_file:/tmp/mend-limit-of-conf,record:/tmp/mend-record-of-conf,"
-                        "rdma:off");
+    char conf[160];
+    snprintf(limit_file, sizeof(limit_file), "/tmp/mend-limit-of-%ld", (long)getpid());
+    snprintf(conf, sizeof(conf),
+             "limit:5MiB,strategy:5,address_reservation:1GiB,allow_stream_waits:off,"
+             "shared_limit_file:%s,rdma:off",
+             limit_file);
+    char *saved = set_environment(conf);
     setenv("MEND_RECORD", "", 1); /* as if it was not set */
     bool is_open = kit_open_set(w, w->pool_config.address_reservation_bytes = 64 * MEND_MIB);
     unsetenv("MEND_RECORD");
@@ -44,7 +50,7 @@ static bool open_by_environment(mend_world *w)
 
 KIT_TEST_IN(pool_config, the_environment_fills_what_the_program_left_open, open_by_environment(w))
 {
-    EXPECT_INT_EQ(0, unlink("/tmp/mend-limit-of-conf") + unlink("/tmp/mend-record-of-conf"));
+    EXPECT_INT_EQ(0, unlink(limit_file));
     EXPECT_STATS(w, limit_bytes, 5 * MEND_MIB);
     EXPECT_INT_EQ(5, w->pool->heap.config.strategy);
     EXPECT_U64_EQ(64 * MEND_MIB, w->pool->heap.config.address_reservation_bytes); /* as set */

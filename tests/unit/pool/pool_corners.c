@@ -98,6 +98,15 @@ KIT_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
     EXPECT_INT_EQ(MEND_CAPTURE_MODE_THREAD_LOCAL, mode);
 }
 
+/* The device is lost at the very unmapping of a trim. */
+KIT_LAST_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so, kit_open_default(w))
+{
+    kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
+    kit_fail(w, "unmap", 0, 0, 4);
+    EXPECT_ERROR(DEVICE_LOST, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    mend_pool_destroy(w->pool);
+}
+
 /* The driver says so once, to a call with a stream. One without asks nothing. */
 KIT_LAST_TEST(pool_corners, a_device_lost_at_the_question_for_a_capture_stays_lost,
               kit_open_default(w))

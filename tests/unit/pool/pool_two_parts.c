@@ -75,6 +75,15 @@ KIT_SET_TEST(pool_two_parts, a_plain_block_leaves_no_peak_behind, device_64(w))
     kit_free(w, block, S(0));
 }
 
+KIT_SET_TEST(pool_two_parts, a_lower_limit_holds_for_chunks_and_plain_blocks, device_64(w))
+{
+    void *plain = kit_alloc_with(w, 4 * MEND_MIB, S(0), .plain = 1);
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
+    EXPECT_OK(mend_set_limit(w->pool, 6 * MEND_MIB));
+    EXPECT_STATS(w, reserved_bytes, 6 * MEND_MIB);
+    kit_free(w, plain, S(0));
+}
+
 KIT_SET_TEST(pool_two_parts, a_plain_block_at_the_limit_releases_the_excess_alone, device_64(w),
              w->pool_config.limit_bytes = 16 * MEND_MIB)
 {
@@ -166,6 +175,25 @@ KIT_SET_TEST(pool_two_parts, the_second_compaction_counts_what_the_first_gains,
     kit_expect_none(w, 1408 * MEND_KIB, S(0), "mend_compact");
     EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     kit_free(w, kit_alloc(w, 1408 * MEND_KIB, S(0)), S(0));
+}
+
+/* Without the plain block there would be room for the copies. */
+KIT_SET_TEST(pool_two_parts, no_compaction_is_advised_where_a_plain_block_has_the_room,
+             w->sim_config.memory_bytes = 4 * MEND_MIB)
+{
+    void *none = NULL, *blocks[16];
+    void *plain = kit_alloc_with(w, 2 * MEND_MIB, S(0), .plain = 1);
+    kit_free(w, kit_alloc(w, 2 * MEND_MIB, S(0)), S(0));
+    kit_alloc_row(w, blocks, 16, 128 * MEND_KIB, S(0));
+    EXPECT_STATS(w, chunks, 2, reserved_bytes, 4 * MEND_MIB);
+    for (int i = 0; i < 16; i++) {
+        if (i != 3 && i != 8 && i != 10 && i != 12 && i != 14) {
+            kit_free(w, blocks[i], S(0));
+        }
+    }
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "is beside; a request",
+                   mend_alloc(w->pool, 1408 * MEND_KIB, S(0), &none));
+    kit_free(w, plain, S(0));
 }
 
 KIT_SET_TEST(pool_two_parts, a_stream_waits_for_the_first_of_two_fences,

@@ -142,30 +142,6 @@ SIM_TEST(sim_arguments, faults_of_no_call_are_refused)
     }
 }
 
-SIM_TEST(sim_arguments, calls_of_the_table_know_their_devices_and_contexts)
-{
-    static const int wrong[] = {-1, 1};
-    const mend_access both = MEND_ACCESS_READ_WRITE;
-    mend_chunk_handle chunk = 0;
-    uint64_t address = sim_fixture_map(f, f->page, f->page);
-    ANSWER(INVALID_CONTEXT, context_push, NULL);
-    ANSWER(INVALID_CONTEXT, context_push, (mend_context)((uintptr_t)f->info.context + 1));
-    ANSWER(INVALID_VALUE, set_access, address, f->page, wrong, 0, both);
-    ANSWER(INVALID_VALUE, set_access, address, f->page, NULL, 0, both);
-    for (int i = 0; i < 2; i++) {
-        const mend_chunk_properties elsewhere = {.device = wrong[i]};
-        ANSWER(INVALID_DEVICE, device_open, wrong[i], &f->info);
-        ANSWER(INVALID_DEVICE, device_close, wrong[i]);
-        ANSWER(INVALID_DEVICE, create, f->page, &elsewhere, &chunk);
-        ANSWER(INVALID_DEVICE, set_access, address, f->page, &wrong[i], 1, both);
-    }
-    unsigned pushed = 0;
-    while (pushed < 10000 && f->driver->context_push(f->driver, f->info.context) == 0) {
-        pushed++; /* the stack has an end */
-    }
-    EXPECT_TRUE(pushed < 10000);
-}
-
 SIM_TEST(sim_arguments, plain_memory_is_refused_without_size_context_or_beside_captures)
 {
     uint64_t address = 0;

@@ -11,29 +11,6 @@ static mend_stream make_blocking(sim_fixture *f)
     return stream;
 }
 
-/* Each spoils the capture: so they are made one by one. */
-SIM_TEST(sim_legacy, is_out_of_use_while_a_blocking_stream_is_captured)
-{
-    mend_stream blocking = make_blocking(f);
-    mend_event event = sim_fixture_event(f);
-    const mend_kernel kernel = {.kind = MEND_KERNEL_SPIN};
-    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work), .kind = MEND_SIM_WORK_TOUCH};
-#define EXPECT_SPOILT(call)                                                                        \
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, blocking, MEND_SIM_CAPTURE_RELAXED));    \
-    call;                                                                                          \
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, sim_fixture_info(f, blocking).capture);                \
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, blocking, NULL));
-    const char *words = "on the legacy stream";
-    EXPECT_SPOILT(BREACH(CAPTURE_IMPLICIT, words, event_record, event, NULL));
-    EXPECT_SPOILT(BREACH(CAPTURE_IMPLICIT, words, stream_wait, NULL, event));
-    EXPECT_SPOILT(BREACH(CAPTURE_IMPLICIT, words, launch, NULL, &kernel));
-    EXPECT_SPOILT(BREACH(CAPTURE_IMPLICIT, words, stream_query, MEND_STREAM_LEGACY));
-    EXPECT_SPOILT(BREACH(CAPTURE_IMPLICIT, words, stream_synchronize, NULL));
-    EXPECT_SPOILT(EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_launch(f->sim, NULL, &work)));
-    EXPECT_HEARD(f, 6, words);
-#undef EXPECT_SPOILT
-}
-
 SIM_TEST(sim_legacy, a_threads_own_stream_can_be_captured_but_not_it)
 {
     const mend_sim_capture_mode mode = MEND_SIM_CAPTURE_GLOBAL;

@@ -81,34 +81,6 @@ static void drop_range(sim_fixture *f, uint64_t address, mend_chunk_handle chunk
     PASS(address_free, address, 4 * f->page);
 }
 
-RULES_TEST(sim_rules, a_chunk_is_mapped_whole_where_nothing_is_mapped)
-{
-    mend_chunk_handle chunk = 0;
-    mend_chunk_handle large = 0;
-    uint64_t page = f->page;
-    uint64_t address = make_range(f, &chunk, &large);
-    const char *whole = "but a chunk is mapped whole";
-    BREACH(NOT_SUPPORTED, whole, map, address, page, 0, large);
-    BREACH(NOT_SUPPORTED, whole, map, address, 2 * page, 0, chunk);
-    BREACH(NOT_SUPPORTED, "the offset must be 0", map, address, page, page, chunk);
-    REFUSED(map, "is not aligned to the page", address + 512, page, 0, chunk);
-    BREACH(NOT_SUPPORTED, whole, map, address, 0, 0, chunk);
-    REFUSED(map, "is not a handle", address, page, 0, chunk + 77);
-    const char *inside = "does not lie in a reservation";
-    REFUSED(map, inside, address + 4 * page, page, 0, chunk);
-    REFUSED(map, inside, address + 3 * page, 2 * page, 0, large);
-    REFUSED(map, inside, UINT64_MAX - page + 1, page, 0, chunk);
-    PASS(map, address + page, page, 0, chunk);
-    const char *over = "lies over the mapping";
-    REFUSED(map, over, address + page, page, 0, chunk);
-    REFUSED(map, over, address, 2 * page, 0, large);
-    PASS(map, address + 2 * page, 2 * page, 0, large);
-    REFUSED(map, over, address + 3 * page, page, 0, chunk);
-    REFUSED(address_free, "2 mappings lie in the reservation", address, 4 * page);
-    PASS(unmap, address + page, 3 * page);
-    drop_range(f, address, chunk, large);
-}
-
 RULES_TEST(sim_rules, unmap_and_access_take_whole_mappings_without_a_hole)
 {
     mend_chunk_handle chunk = 0;
