@@ -229,6 +229,13 @@ static void free_middles_above_the_limit(scene *s)
     EXPECT_OK(mend_set_limit(s->w.pool, 7 * MEND_MIB));
 }
 
+/* The chunks are smaller than the block, which is to be in one. */
+static void free_middles_for_one_chunk(scene *s)
+{
+    free_middles_and_one(s);
+    KIT_THREAD(.in_one_chunk = 1);
+}
+
 static void compact(scene *s)
 {
     EXPECT_OK(mend_compact(s->w.pool, NULL, NULL));
@@ -310,6 +317,8 @@ static const row rows[] = {
      "Free 1.00 MiB more in whole chunks, or let mend_compact join the free "
      "memory beside live blocks",
      "Raise", compact},
+    {"compact, in one chunk", free_middles_for_one_chunk, 2 * MEND_MIB, "or let mend_compact join",
+     "Raise", compact},
     {"compact later", free_middles_in_capture, 2 * MEND_MIB, "Free 1.00 MiB more in whole chunks",
      "mend_compact", end_and_compact},
     {"free, others", fill_beside_others, 2 * MEND_MIB, "Free blocks: no setting would help",
@@ -348,6 +357,7 @@ KIT_RIG_EACH(pool_advice, helps_who_follows_it, int, number, ROWS, scene, s, ope
         mend_get_last_error(&error);
         EXPECT_STR_EQ(r->name, error.message);
     }
+    mend_set_alloc_options(NULL, NULL);
     if (s->captured != NULL) {
         end_capture(s);
     }

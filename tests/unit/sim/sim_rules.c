@@ -20,35 +20,6 @@ static void close_empty(sim_fixture *f)
     sim_fixture_close(f);
 }
 
-SIM_TEST(sim_rules, contexts_are_popped_and_devices_closed_as_often_as_opened)
-{
-    PASS(device_open, 0, &f->info);
-    PASS(device_close, 0);
-    ANSWER(INVALID_DEVICE, device_close, 1);
-    ANSWER(INVALID_DEVICE, device_close, -1);
-    PASS(context_pop);
-    BREACH(INVALID_CONTEXT, "no context is current", context_pop);
-    PASS(device_close, 0);
-    BREACH(INVALID_CONTEXT, "device_close: device 0 is not open", device_close, 0);
-    BREACH(INVALID_CONTEXT, "not the context of an open device", context_push, f->info.context);
-}
-
-RULES_TEST(sim_rules, reservations_are_whole_pages_freed_as_made)
-{
-    uint64_t address = 0;
-    REFUSED(reserve, "reserve: 0 bytes are not a multiple of the page", 0, 0, 0, &address);
-    REFUSED(reserve, "bytes are not a multiple of the page", f->page + 512, 0, 0, &address);
-    REFUSED(reserve, "is not a power of two", f->page, 3 * f->page, 0, &address);
-    EXPECT_U64_EQ(0, address);
-    PASS(reserve, 2 * f->page, 64 * MEND_MIB, 0, &address);
-    EXPECT_U64_EQ(0, address % (64 * MEND_MIB));
-    const char *whole = "is not a reservation as it was made";
-    REFUSED(address_free, whole, address, f->page);
-    REFUSED(address_free, whole, address + f->page, f->page);
-    PASS(address_free, address, 2 * f->page);
-    REFUSED(address_free, whole, address, 2 * f->page);
-}
-
 RULES_TEST(sim_rules, chunks_are_whole_pages_of_an_open_device)
 {
     mend_chunk_handle chunk = 0;

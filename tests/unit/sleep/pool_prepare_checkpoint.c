@@ -96,11 +96,12 @@ SCENE_TEST(pool_prepare_checkpoint, without_room_for_a_copy_it_fails, open_scene
 {
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     const uint64_t held_bytes = mend_world_stats(w).reserved_bytes;
-    EXPECT_OK(mend_set_limit(w->pool, held_bytes));
+    void *plain = kit_alloc_with(w, MEND_MIB, S(0), .plain = 1); /* has the room */
+    EXPECT_OK(mend_set_limit(w->pool, held_bytes + MEND_MIB));
     EXPECT_REFUSAL(OUT_OF_MEMORY, "put blocks to sleep first",
                    mend_prepare_checkpoint(w->pool, NULL));
     EXPECT_LEDGER(w, chunk_bytes, held_bytes);
-    EXPECT_OK(mend_set_limit(w->pool, held_bytes + MEND_MIB));
+    kit_free(w, plain, S(0));
     EXPECT_OK(mend_prepare_checkpoint(w->pool, NULL));
 }
 

@@ -48,6 +48,21 @@ SLEEP_TEST(pool_sleep_refused, of_pinned_chunks_the_first_is_named)
     EXPECT_OK(mend_unpin(w->pool, r->blocks[2], 512));
 }
 
+/* Of a block in several chunks, one of which is pinned, the report has that one's part. */
+SLEEP_TEST(pool_sleep_refused, of_a_block_only_the_part_in_the_pinned_chunk_stays)
+{
+    void *block = kit_alloc(w, 32 * SLEEP_BLOCK, S(0));
+    EXPECT_OK(mend_pin(w->pool, block, 512));
+    const uint64_t pinned_bytes = mend_world_stats(w).pinned_bytes;
+    EXPECT_TRUE(pinned_bytes < 32 * SLEEP_BLOCK);
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .skip_pinned = 1), &report));
+    EXPECT_FIELDS(report, pinned_bytes, pinned_bytes, stayed_bytes, pinned_bytes);
+    EXPECT_OK(mend_unpin(w->pool, block, 512));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, block, S(0));
+}
+
 SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
 {
     const uint64_t half = SLEEP_BLOCKS / 2 * SLEEP_BLOCK;

@@ -67,6 +67,18 @@ SLEEP_TEST(pool_sleep_room, a_wake_without_a_creation_needs_no_room_in_the_limit
     EXPECT_OK(mend_set_limit(w->pool, 0));
 }
 
+/* A plain block takes a part of the limit. */
+SLEEP_TEST(pool_sleep_room, a_wake_needs_room_beside_plain_blocks)
+{
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCKS * SLEEP_BLOCK));
+    void *plain = kit_alloc_with(w, 2 * SLEEP_BLOCK, S(0), .plain = 1);
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit is short of 2.00 MiB",
+                   mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, plain, S(0));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+}
+
 /* Without the wait for it the answer would be out of memory. */
 SLEEP_TEST(pool_sleep_room, free_memory_in_use_is_waited_for_at_last)
 {
