@@ -5,8 +5,8 @@
  * chunks are in the set of empty ones, and any request may move them elsewhere. Until then the page
  * is still mapped, and is committed again without a driver call. Invariants, checked by the
  * validation:
- *  - each range has one reservation of `range_space`, which may be borrowed from the addresses of
- *    blocks, and nothing else is mapped there. A range is closed, or the program has it.
+ *  - each range has one reservation of `range_space`, and nothing else is mapped there. A range is
+ *    closed, or the program has it.
  *  - a chunk of the zone lies inside one page of one range.
  *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
  *    table of its range names. So a chunk there is live as a whole, or empty.
