@@ -103,8 +103,7 @@ static void expect_all_released(mend_world *w)
     EXPECT_LEDGER(w, plain_allocations, 0);
 }
 
-/* Whatever a call has done, it leaves the thread's context as it was: none is current here. */
-static void expect_no_context(const mend_world *w)
+void kit_expect_no_context(const mend_world *w)
 {
     int device;
     const mend_driver *driver = mend_sim_driver(w->sim);
@@ -118,7 +117,7 @@ void kit_close(mend_world *w)
     free_what_is_left(w);
     mend_world_check(w);
     expect_all_released(w);
-    expect_no_context(w);
+    kit_expect_no_context(w);
     mend_world_check(w);
     if (w->driver != NULL) {
         close_streams(w);

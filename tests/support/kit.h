@@ -155,6 +155,9 @@ bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes, void (*config
  * streams where there are any, and closes. */
 void kit_close(mend_world *w);
 
+/* Whatever calls have done, they leave the thread's context as it was: none is current. */
+void kit_expect_no_context(const mend_world *w);
+
 /* A block of the world's pool, or of any. NULL where it is refused, which is a failure. */
 #define kit_alloc(w, size_bytes, stream)         kit_alloc_from((w)->pool, size_bytes, stream)
 #define kit_alloc_from(pool, size_bytes, stream) kit_alloc_at(KIT_LINE, pool, size_bytes, stream)

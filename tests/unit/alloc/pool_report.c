@@ -169,6 +169,9 @@ KIT_SET_TEST(pool_report, what_would_fit_may_begin_behind_a_block,
     kit_alloc(w, MEND_MIB / 2, NULL);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &none));
     EXPECT_FIELDS(kit_oom_report(), fitting_bytes, 7 * MEND_MIB / 2);
+    const mend_alloc_options *far = KIT_OPTIONS(mend_alloc_options, .alignment_bytes = MEND_GIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 7 * MEND_MIB / 2, NULL, far, &none));
+    EXPECT_FIELDS(kit_oom_report(), fitting_bytes, 3 * MEND_MIB); /* of other addresses */
 }
 
 /* Of a chunk that sleeps nothing could be freed for others. */
@@ -179,7 +182,8 @@ KIT_TEST(pool_report, the_owner_of_the_emptiest_chunk_is_awake)
     void *awake = kit_alloc(w, 4 * MEND_KIB, S(0));
     EXPECT_OK(mend_set_limit(w->pool, MEND_MIB));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 2 * MEND_MIB, S(0), &(void *){NULL}));
-    EXPECT_FIELDS(kit_oom_report(), owner_address, (uintptr_t)awake, live_bytes, 4 * MEND_KIB);
+    EXPECT_FIELDS(kit_oom_report(), owner_address, (uintptr_t)awake, owner_bytes, 4 * MEND_KIB,
+                  live_bytes, 4 * MEND_KIB, emptiest_bytes, 252 * MEND_KIB);
     EXPECT_OK(mend_set_limit(w->pool, 0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, sleeps, S(0));

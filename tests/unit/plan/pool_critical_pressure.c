@@ -3,18 +3,11 @@
  * the right size, or a chunk is remade for it. Fitting memory is found all the same, and a refusal
  * loses nothing.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
-#include "plan/constants.h"
-#include "pool/pool.h"
-#include "tests/support/held.h"
 #include "tests/support/kit.h"
 
 #define PAGE (64 * MEND_KIB)
 
-enum { LIMIT_PAGES = 256, BLOCKS = 6, MOST_BLOCKS = 64 };
+enum { LIMIT_PAGES = 256, BLOCKS = 6 };
 
 /* Of one chunk each: they fill the limit. */
 static const uint64_t pages_of[BLOCKS] = {64, 64, 48, 32, 32, 16};
@@ -26,20 +19,11 @@ typedef struct full_program {
     mend_world w;
     mend_stream owner;
     mend_stream asking;
-    void *blocks[MOST_BLOCKS];
-    int count;
+    void *blocks[BLOCKS];
 } full_program;
-
-static void fill(full_program *f, uint64_t size_bytes, int count)
-{
-    for (; count > 0; count--) {
-        f->blocks[f->count++] = kit_alloc(&f->w, size_bytes, f->owner);
-    }
-}
 
 static bool open_filled(full_program *f)
 {
-    *f = (full_program){.count = 0};
     if (!kit_open_set(&f->w, f->w.sim_config.memory_bytes = 2 * LIMIT_PAGES * PAGE,
                       f->w.placement.chunk_bytes = 64 * PAGE,
                       f->w.placement.small_chunk_bytes = PAGE,
@@ -49,7 +33,7 @@ static bool open_filled(full_program *f)
     f->owner = f->w.streams[1];
     f->asking = f->w.streams[0];
     for (int i = 0; i < BLOCKS; i++) {
-        fill(f, pages_of[i] * PAGE, 1);
+        f->blocks[i] = kit_alloc(&f->w, pages_of[i] * PAGE, f->owner);
     }
     EXPECT_STATS(&f->w, reserved_bytes, LIMIT_PAGES * PAGE, chunks, BLOCKS);
     return !mend_test_has_failed();
@@ -123,65 +107,4 @@ KIT_CASE(pool_critical_pressure, a_driver_that_refuses_a_release_loses_nothing, 
     mend_sim_clear_faults(f->w.sim);
     mend_world_check(&f->w);
     request(f, 48);
-}
-
-/* ---- remade: a pool that uses all of its 64 MiB, and traps some ---- */
-
-static bool open_row(full_program *f)
-{
-    *f = (full_program){.count = 0};
-    const bool is_open = kit_open_set(&f->w, f->w.placement.chunk_bytes = MEND_MIB,
-                                      f->w.placement.small_request_bytes = 4 * MEND_KIB);
-    f->owner = f->w.streams[0];
-    f->asking = f->w.streams[1];
-    fill(f, MEND_MIB, 64);
-    for (int i = 40; i < 56; i += 4) {
-        release(f, i);
-        f->blocks[i] = kit_alloc(&f->w, 640 * MEND_KIB, f->owner);
-    }
-    kit_expect_none(&f->w, MEND_MIB, f->owner, "");
-    return is_open;
-}
-
-static void ask_for_two_chunks(void *argument)
-{
-    full_program *f = argument;
-    kit_alloc(&f->w, 2 * MEND_MIB, f->owner);
-}
-
-typedef struct other_request {
-    full_program *f;
-    void *block;
-    atomic_bool is_done;
-} other_request;
-
-static void *ask_for_one_chunk(void *argument)
-{
-    other_request *o = argument;
-    o->block = kit_alloc_with(&o->f->w, 512 * MEND_KIB, o->f->owner, .in_one_chunk = 1);
-    atomic_store(&o->is_done, true);
-    return NULL;
-}
-
-KIT_CASE(pool_remake, while_another_makes_room_a_block_in_one_chunk_waits_for_its_pin, full_program,
-         f, open_row(f), kit_close(&f->w))
-{
-    mend_heap *heap = &f->w.pool->heap;
-    other_request other = {.f = f};
-    mend_held held;
-    pthread_t thread;
-    for (int i = 10; i < 20; i += 2) {
-        release(f, i);
-    }
-    ASSERT_TRUE(mend_held_begin(&held, f->w.sim, 1, ask_for_two_chunks, f));
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, ask_for_one_chunk, &other));
-    for (size_t in_line = 0; in_line < 2 && !atomic_load(&other.is_done);) {
-        sched_yield();
-        mend_heap_lock(heap);
-        in_line = heap->blocks.promised_count;
-        mend_heap_unlock(heap);
-    }
-    mend_held_end(&held);
-    pthread_join(thread, NULL);
-    EXPECT_STATS(&f->w, pinned_bytes, MEND_MIB);
 }

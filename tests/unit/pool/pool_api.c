@@ -96,6 +96,7 @@ static void live_and_end(mend_world *own)
     EXPECT_OK(mend_scope_push("scope", 0));
     void *block = kit_alloc_with(w, MEND_MIB, NULL, .sleep_tag = 1);
     EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     EXPECT_OK(mend_get_sleep_tags(w->pool, &info, sizeof(info), 1, &count));
     EXPECT_U64_EQ(1, count);
     for (int i = 0; i < 2; i++) {
@@ -118,9 +119,19 @@ static void live_and_end(mend_world *own)
     EXPECT_OK(mend_graph_pool_restore(graph_pool, kept, sizeof(*kept), count));
     EXPECT_OK(mend_graph_pool_destroy(graph_pool, S(0)));
     kit_free(w, kept[0].pointer, S(0));
+    mend_sim_graph *graphs[2];
+    for (int i = 0; i < 2; i++) { /* one that ends before the pool, and one after it */
+        kit_begin_capture(w, S(0));
+        kit_fail(w, "capture_keep", 0, 1, MEND_DRIVER_UNKNOWN);
+        EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 512, S(0), &(void *){NULL}));
+        kit_alloc(w, 512, S(0));
+        graphs[i] = kit_end_capture(w, S(0));
+    }
+    mend_sim_graph_destroy(w->sim, graphs[0]);
     kit_free(w, block, NULL);
     kit_free(w, kit_alloc(w, MEND_MIB / 2, NULL), NULL); /* where poison is, and again */
     EXPECT_OK(mend_pool_destroy(w->pool));
+    mend_sim_graph_destroy(w->sim, graphs[1]);
 }
 
 static char path[] = "/tmp/mend-record-XXXXXX.1"; /* the second pool has it */
@@ -134,7 +145,7 @@ static const char *recording(void)
 
 KIT_EACH(pool_api, a_pool_that_ends_leaves_nothing_on_the_host, int, is_checked, 2,
          kit_open_set(w, w->pool_config.observe = is_checked ? "guard,poison" : "top",
-                      w->pool_config.min_free_bytes = 1,
+                      w->pool_config.min_free_bytes = 1, w->pool_config.idle_ms = 1000000,
                       w->pool_config.record = is_checked ? NULL : recording()))
 {
     for (int i = 0; i < MEND_POOLS_KEPT; i++) {

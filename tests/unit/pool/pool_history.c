@@ -120,9 +120,11 @@ RIG_TEST(the_front_cache_goes_on_and_its_blocks_are_told, open_rig(r))
     EXPECT_FIELDS(r->events[0], cause, MEND_CAUSE_HIT, size_bytes, QUARTER, duration_ns, 0);
     EXPECT_PTR_EQ(r->stream, r->events[1].stream);
     kit_alloc(w, QUARTER, r->stream);
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     follow(r);
+    EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_COMPACT]);
     EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_WAKE]);
 }
 

@@ -84,5 +84,7 @@ KIT_TEST(pool_log, tells_of_a_limit_below_what_the_pool_holds)
     EXPECT_INT_EQ(0, heard.count);
     EXPECT_OK(mend_set_limit(w->pool, 3 * MEND_MIB));
     expect_heard(MEND_LOG_WARNING, "the limit of 3.00 MiB is below the 4.00 MiB that");
+    kit_expect_none(w, MEND_MIB, NULL, "");
+    expect_heard(MEND_LOG_WARNING, "device 0: out of memory: 1.00 MiB requested");
     mend_log_set_sink(NULL, NULL);
 }

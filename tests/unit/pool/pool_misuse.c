@@ -47,6 +47,7 @@ static bool open_scene_with(scene *s, const char *observe)
                  .info = MEND_BLOCK_INFO_INIT,
                  .error = MEND_ERROR_INIT,
                  .room = MEND_AVAILABLE_INIT};
+    s->room.now_bytes = 1;
     mend_world_init(&s->w);
     s->w.pool_config.observe = observe;
     s->w.sim_config.device_count = 2;
@@ -93,7 +94,8 @@ static bool outputs_are_untouched(const scene *s)
                              info->pool == NULL && info->is_unmapped == 0;
     return is_info_untouched && s->pointer == NULL && s->made == NULL && s->graph_pool == NULL &&
            s->released == 0 && s->count == 0 && s->region.address == NULL && s->cursor == 0 &&
-           s->event.sequence == 0 && memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
+           s->event.sequence == 0 && s->room.now_bytes == 1 &&
+           memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
 }
 
 static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream stream,

@@ -22,6 +22,7 @@ static void close_plain(mend_world *w)
 {
     mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_validate(w->pool));
+    kit_expect_no_context(w);
     EXPECT_LEDGER(w, violations, 0, plain_allocations, mend_world_stats(w).passed_blocks);
     EXPECT_OK(mend_pool_destroy(w->pool));
     EXPECT_LEDGER(w, plain_allocations, 0, chunks, 0, mappings, 0, contexts_open, 0);
@@ -195,8 +196,11 @@ PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
     EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 2 * MEND_MIB, NULL), NULL));
     void *in_chunk = kit_alloc(w, 8 * MEND_MIB, NULL);
     kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
-    void *none = kit_alloc_with(w, 2 * MEND_MIB, NULL, .plain = 1);
+    void *none = NULL;
     KIT_THREAD(.plain = 1);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 11 * MEND_MIB, NULL, &none));
+    EXPECT_STATS(w, reserved_bytes, 9 * MEND_MIB); /* which would not help */
+    kit_alloc(w, 2 * MEND_MIB, NULL);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
     kit_free(w, in_chunk, NULL);
     kit_alloc(w, 8 * MEND_MIB, NULL);
@@ -204,7 +208,7 @@ PLAIN_TEST(chunks_give_what_a_plain_block_lacks, BY_THREAD, 10 * MEND_MIB)
                  effective_limit_bytes, 10 * MEND_MIB);
     mend_set_alloc_options(NULL, NULL);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, MEND_MIB, NULL, &none));
-    EXPECT_U64_EQ(2 * MEND_MIB, kit_stats(peer).reserved_bytes); /* which would not help */
+    EXPECT_U64_EQ(2 * MEND_MIB, kit_stats(peer).reserved_bytes); /* nor this */
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
