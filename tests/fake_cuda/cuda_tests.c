@@ -115,6 +115,29 @@ FAKE_TEST(what_is_refused_is_dropped_with_a_log_line)
     expect_nothing_left();
 }
 
+static mend_cu_functions all_functions;
+
+static mend_status create_of_one_type(mend_cu_chunk *chunk, size_t bytes,
+                                      const mend_cu_chunk_properties *properties,
+                                      unsigned long long flags)
+{
+    const int types = properties->share_types;
+    return (types & (types - 1)) != 0 ? MEND_DRIVER_NOT_PERMITTED
+                                      : all_functions.cuMemCreate(chunk, bytes, properties, flags);
+}
+
+/* A pool would ask for both at once. */
+FAKE_TEST(of_share_types_that_are_refused_together_the_first_remains)
+{
+    mend_cuda *state = mend_cuda_of(cuda);
+    all_functions = state->functions;
+    state->functions.cuMemCreate = create_of_one_type;
+    EXPECT_OK(probe());
+    EXPECT_TRUE(info.share_file_descriptor && info.rdma);
+    EXPECT_FALSE(info.share_fabric);
+    state->functions = all_functions;
+}
+
 /* As on WSL: the driver claims RDMA, creates memory for it, and refuses all access. */
 FAKE_TEST(what_cannot_be_accessed_is_dropped)
 {

@@ -94,6 +94,11 @@ OPEN_TEST(the_order_of_two_captured_streams_is_that_of_the_graph)
                   mend_sim_begin_capture(fake->sim, order.streams[0], MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_OK(cuda->stream_is_behind(cuda, order.streams[0], order.streams[1], &is_behind));
     EXPECT_FALSE(is_behind); /* one of them */
+    ASSERT_RESULT(MEND_OK,
+                  mend_sim_begin_capture(fake->sim, order.streams[1], MEND_SIM_CAPTURE_GLOBAL));
+    EXPECT_OK(cuda->stream_is_behind(cuda, order.streams[0], order.streams[1], &is_behind));
+    EXPECT_FALSE(is_behind); /* each is in a capture of its own */
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(fake->sim, order.streams[1], NULL));
     ASSERT_RESULT(MEND_OK, mend_sim_stream_wait(fake->sim, order.streams[1], order.streams[0]));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         memcpy(order.ends[0], cases[i].ends, sizeof(order.ends[0]));
@@ -136,5 +141,40 @@ OPEN_TEST(a_stream_that_comes_after_too_many_others_is_behind_none)
     }
     EXPECT_OK(cuda->stream_is_behind(cuda, NULL, NULL, &is_behind));
     EXPECT_FALSE(is_behind);
+    state->functions = all;
+}
+
+static mend_status come_after_the_next(mend_cu_graph_node node, mend_cu_graph_node *before,
+                                       size_t *count)
+{
+    *before = (mend_cu_graph_node)((uintptr_t)node + 1);
+    *count = 1;
+    return MEND_DRIVER_OK;
+}
+
+static mend_status come_after_one(mend_stream stream, mend_cu_capture_status *capture,
+                                  mend_cu_id *id, mend_cu_graph *graph,
+                                  const mend_cu_graph_node **nodes, size_t *count)
+{
+    const mend_status status = come_after_many(stream, capture, id, graph, nodes, count);
+    *nodes = stream == NULL ? &many[0] : &many[1];
+    *count = 1;
+    return status;
+}
+
+/* Of a longer chain no end is sought. */
+OPEN_TEST(only_the_next_nodes_of_a_chain_are_followed)
+{
+    bool is_behind = false;
+    mend_cuda *state = mend_cuda_of(cuda);
+    const mend_cu_functions all = state->functions;
+    state->functions.cuStreamGetCaptureInfo = come_after_one;
+    state->functions.cuGraphNodeGetDependencies = come_after_the_next;
+    many[0] = (mend_cu_graph_node)1;
+    for (uintptr_t node = 1023; node <= 1025; node++) {
+        many[1] = (mend_cu_graph_node)node;
+        EXPECT_OK(cuda->stream_is_behind(cuda, NULL, MEND_STREAM_LEGACY, &is_behind));
+        EXPECT_INT_EQ(node <= 1024, is_behind);
+    }
     state->functions = all;
 }

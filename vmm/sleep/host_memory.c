@@ -107,11 +107,11 @@ void mend_keep_drop_host(mend_heap *heap, void *host, uint64_t registered_bytes)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* A copy serves a backup that leaves at most a fifth of it unused. Of a smaller one the difference
- * is huge. */
+/* A copy serves a backup that leaves at most a fifth of it unused. */
 static bool fits(const mend_contents *copy, const mend_contents *kept)
 {
-    return copy->room_bytes - kept->host_bytes <= kept->host_bytes / 4;
+    return copy->room_bytes >= kept->host_bytes &&
+           copy->room_bytes - kept->host_bytes <= kept->host_bytes / 4;
 }
 
 MEND_TREE_ORDER(compare_addresses, mend_contents, by_address, address);

@@ -48,8 +48,8 @@ MEND_API mend_result mend_graph_pool_create(mend_pool *pool, mend_graph_pool **g
  *
  * The stream must exist until mend_graph_pool_end or mend_unregister_stream: before each wait for
  * the context every pool of the device in this process asks the driver whether it is captured. With
- * MEND_EVERY_STREAM it asks about the streams that calls have named, those that another pool saw
- * captured, and blocking ones.
+ * MEND_EVERY_STREAM it asks about those that another pool saw captured, and blocking ones. Without
+ * detect_destroyed_streams it also asks about the streams that calls have named.
  *
  * Calls the driver only if much memory was freed without a stream. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM); MEND_ERROR_DEVICE_LOST.

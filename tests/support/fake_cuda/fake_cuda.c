@@ -48,6 +48,7 @@ const mend_driver *inner(void)
 
 mend_status cuInit(unsigned int flags)
 {
+    fake_cuda_get()->was_initialized = true;
     return flags == 0 ? fake_cuda_get()->switches.init_status : MEND_DRIVER_INVALID_VALUE;
 }
 
@@ -65,7 +66,8 @@ mend_status cuGetErrorName(mend_status status, const char **name)
 
 mend_status cuDeviceGetCount(int *count)
 {
-    mend_status status = inner()->device_count(inner(), count);
+    mend_status status = fake_cuda_get()->was_initialized ? inner()->device_count(inner(), count)
+                                                          : MEND_DRIVER_NOT_INITIALIZED;
     *count += status == MEND_DRIVER_OK ? fake_cuda_get()->switches.more_devices : 0;
     return status;
 }

@@ -39,6 +39,7 @@ typedef struct fake_cuda {
     mend_sim *sim;             /* behind the entry points */
     const mend_driver *driver; /* its table */
     fake_cuda_switches switches;
+    bool was_initialized;     /* by cuInit */
     uint64_t modules;         /* loaded and not unloaded */
     uint64_t user_objects;    /* created and not destroyed */
     uint64_t registered;      /* by cuMemHostRegister */
