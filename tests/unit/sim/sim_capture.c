@@ -10,26 +10,6 @@ static mend_capture_state state_of(sim_fixture *f, mend_stream stream)
     return info.capture;
 }
 
-SIM_TEST(sim_capture, asking_a_captured_stream_spoils_it)
-{
-    mend_sim_graph *graph = NULL;
-    sim_fixture_begin_capture(f, f->stream);
-    BREACH(CAPTURE_UNSUPPORTED, "is captured", stream_query, f->stream);
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
-    ANSWER(CAPTURE_INVALIDATED, stream_synchronize, f->stream);
-    ANSWER(CAPTURE_INVALIDATED, fill, 0, 0, 0, f->stream);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, &graph));
-    EXPECT_TRUE(graph == NULL);
-    PASS(stream_query, f->stream);
-    sim_fixture_begin_capture(f, f->stream);
-    BREACH(CAPTURE_UNSUPPORTED, "is captured", stream_synchronize, f->stream);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
-    sim_fixture_begin_capture(f, f->stream);
-    BREACH(CAPTURE_UNSUPPORTED, "a stream of the context is captured", context_synchronize);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
-    PASS(context_synchronize);
-}
-
 /* It is legal, but a library that records for its own ends puts it into the graph: the ledger
  * counts. */
 SIM_TEST(sim_capture, recording_on_a_captured_stream_is_counted)
