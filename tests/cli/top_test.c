@@ -98,6 +98,8 @@ MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
     const double seconds = (double)(page->time_ns - page->before_ns) / 1e9;
     const double calls = mend_live_rate(page, page->stats.allocations, 0) * seconds;
     EXPECT_TRUE(calls > 1.99 && calls < 2.01);
+    EXPECT_U64_EQ(2, next_page(&r)->before.allocations);
+    EXPECT_TRUE(signal(SIGUSR2, SIG_DFL) == SIG_DFL); /* it is for snapshots alone */
     EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, second, NULL));
     close_rig(&r);
     EXPECT_TRUE(!mend_live_read(getpid(), &r.pools)); /* it ends with the pool */

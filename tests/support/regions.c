@@ -142,11 +142,25 @@ static bool block_is_right(const look *l, const mend_region *at)
            claim(l, at->graph_pool == NULL || at->is_for_graphs, "the graph pool of a block", 0, 0);
 }
 
+/* A region is as each of its chunks is. */
+static bool chunks_are_right(const look *l, const mend_region *at)
+{
+    bool are_right = true;
+    const mend_chunk *chunk = mend_chunk_at(&l->pool->heap.chunks, end_of(at) - at->size_bytes);
+    for (; chunk != NULL && chunk->address < end_of(at); chunk = mend_chunk_next(chunk)) {
+        are_right = are_right && at->is_pinned == (chunk->pins > 0) &&
+                    at->is_unmapped == mend_chunk_misses_mapping(chunk) &&
+                    at->is_asleep == mend_chunk_sleeps(chunk);
+    }
+    return claim(l, are_right, "parts of free memory differ, which ends at", end_of(at), 0);
+}
+
 static bool free_is_right(const look *l, const mend_region *at)
 {
     bool is_idle = at->kind == MEND_REGION_FREE;
     bool has_nothing = at->stream == MEND_NO_STREAM && at->graph_pool == NULL && !at->is_for_graphs;
-    return claim(l, is_idle || at->kind == MEND_REGION_WAITING, "kind", (uint64_t)at->kind, 0) &&
+    return chunks_are_right(l, at) &&
+           claim(l, is_idle || at->kind == MEND_REGION_WAITING, "kind", (uint64_t)at->kind, 0) &&
            claim(l, !is_idle || has_nothing, "idle memory has an owner", 0, 0) &&
            equal(l, "free memory was asked for", at->requested_bytes, 0) &&
            equal(l, "the tag of free memory", at->tag | at->sleep_tag, 0);
@@ -165,15 +179,14 @@ static uint64_t free_away(const mend_chunks *chunks)
     return bytes;
 }
 
-/* What a page of `observe` tells of free memory, in a pool where nothing sleeps. */
-static bool free_is_told(const look *l, const mend_explanation *why)
+/* What a page of `observe` tells of free memory. Where something sleeps, its sum. */
+static bool free_is_told(const look *l, const mend_explanation *why, uint64_t free_bytes)
 {
     mend_heap *heap = &l->pool->heap;
     mend_live_free told = {0};
     mend_owner largest, suspect;
     size_t count;
-    mend_owners_sum *sum =
-        heap->chunks.frozen_count == 0 ? mend_owners_begin(MEND_BY_DEFAULT, &told) : NULL;
+    mend_owners_sum *sum = mend_owners_begin(MEND_BY_DEFAULT, &told);
     if (sum == NULL) {
         return true;
     }
@@ -190,14 +203,17 @@ static bool free_is_told(const look *l, const mend_explanation *why)
             held_bytes[reason] += why->free_bytes[zone][place][reason];
         }
     }
-    return equal(l, "whole", told.whole_bytes, whole_bytes) &&
-           equal(l, "beside blocks", told.beside_bytes,
-                 why->unmapped_bytes + held_bytes[MEND_FREE_IDLE] - whole_bytes) &&
-           equal(l, "held by streams", told.streams_bytes,
-                 held_bytes[MEND_FREE_OWN] + held_bytes[MEND_FREE_STREAMS]) &&
-           equal(l, "freed without a stream", told.no_stream_bytes,
-                 held_bytes[MEND_FREE_STREAMLESS]) &&
-           equal(l, "held by graphs", told.graphs_bytes, held_bytes[MEND_FREE_GRAPH_POOLS]);
+    return equal(l, "free bytes that are told",
+                 told.whole_bytes + told.beside_bytes + told.streams_bytes + told.no_stream_bytes +
+                     told.graphs_bytes,
+                 free_bytes) &&
+           (heap->chunks.frozen_count > 0 ||
+            (equal(l, "whole", told.whole_bytes, whole_bytes) &&
+             equal(l, "held by streams", told.streams_bytes,
+                   held_bytes[MEND_FREE_OWN] + held_bytes[MEND_FREE_STREAMS]) &&
+             equal(l, "freed without a stream", told.no_stream_bytes,
+                   held_bytes[MEND_FREE_STREAMLESS]) &&
+             equal(l, "held by graphs", told.graphs_bytes, held_bytes[MEND_FREE_GRAPH_POOLS])));
 }
 
 static bool sums_are_right(const look *l, const region_sums *sums)
@@ -238,7 +254,7 @@ static bool sums_are_right(const look *l, const region_sums *sums)
                  sums->kept_bytes == graph_pool_bytes ||
                      (sums->kept_bytes > graph_pool_bytes && chunks->frozen_count > 0),
                  "bytes for graphs", sums->kept_bytes, graph_pool_bytes) &&
-           free_is_told(l, &why) &&
+           free_is_told(l, &why, stats.free_bytes) &&
            equal(l, "unmapped blocks", sums->unmapped_blocks, stats.unmapped_blocks) &&
            claim(l,
                  sums->pinned_free_bytes <= stats.pinned_bytes &&

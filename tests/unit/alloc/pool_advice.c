@@ -280,7 +280,8 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {"limit", take_row, MEND_MIB, "Raise the limit to 5.00 MiB or more", "would help", raise_limit},
+    {"limit", take_row, MEND_MIB, "Raise the limit to 5.00 MiB or more, or free memory.",
+     "would help", raise_limit},
     {"limit, others", free_beside_others, 3 * MEND_MIB, "Raise the limit to 5.00 MiB", "no setting",
      raise_limit},
     {"limit, pins", pin_between, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "graph_pools",
@@ -323,7 +324,8 @@ static const row rows[] = {
      "mend_compact", end_and_compact},
     {"free, others", fill_beside_others, 2 * MEND_MIB, "Free blocks: no setting would help",
      "Raise", free_two},
-    {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "graph_pools", raise_limit},
+    {"commit", lower_limit, 3 * MEND_MIB / 2, " or more, or free memory", "graph_pools",
+     raise_limit},
     {"commit, capture", empty_in_capture, 2 * MEND_MIB, "Raise the limit to 6.00 MiB",
      "graph_pools", raise_limit},
     {"commit after capture", empty_in_capture, MEND_MIB,

@@ -35,24 +35,16 @@ static mend_history_event event_of(uint64_t i)
     };
 }
 
-/* Adds as many as fit. The number of the first that has none. */
-static uint64_t fill_block(void)
-{
-    uint64_t i = 1;
-    mend_history_event event = event_of(i);
-    mend_record_begin(&block, MEND_RECORD_EVENTS);
-    while (mend_record_add_event(&block, &event)) {
-        event = event_of(++i);
-    }
-    return i;
-}
-
 MEND_TEST(base_recording, events_come_back_as_they_were)
 {
-    const uint64_t end = fill_block();
+    uint64_t end = 1; /* the first that does not fit */
+    mend_history_event event = event_of(end);
+    mend_record_begin(&block, MEND_RECORD_EVENTS);
+    while (mend_record_add_event(&block, &event)) {
+        event = event_of(++end);
+    }
     const size_t bytes = mend_record_seal(&block, 3, 4);
     mend_record_reader reader;
-    mend_history_event event;
     EXPECT_TRUE(end > 1000 && end < MEND_RECORD_EVENTS_MOST); /* a block that has no bytes left */
     EXPECT_TRUE(block.head.bytes <= MEND_RECORD_CONTENT_BYTES);
     ASSERT_TRUE(mend_record_open(&reader, (const uint8_t *)&block, bytes));
@@ -82,6 +74,8 @@ MEND_TEST(base_recording, a_block_holds_four_thousand_usual_events)
     } while (mend_record_add_event(&block, &event));
     EXPECT_U64_EQ(MEND_RECORD_EVENTS_MOST, block.head.count);
     EXPECT_TRUE(block.head.bytes < 8 * MEND_RECORD_EVENTS_MOST);
+    (void)mend_record_seal(&block, 1, 0);
+    EXPECT_U64_EQ(UINT64_C(12050321524113664441), block.head.sum); /* of the format as it is */
 }
 
 /* Seven bits a byte, the lowest first. */
@@ -193,6 +187,9 @@ MEND_TEST(base_recording, a_full_ring_loses_events_and_counts_them)
     }
     EXPECT_U64_EQ(MEND_EVENT_RING_FAILURES, ring.failures_written); /* they are whole */
     EXPECT_U64_EQ(MEND_EVENT_RING_ROOM + BEYOND + 2, ring.failures[0].sequence);
+    ring.failures_read = 1;
+    mend_events_note(&heard, MEND_EVENT_OUT_OF_MEMORY, 0, 512, 0);
+    EXPECT_U64_EQ(MEND_EVENT_RING_FAILURES + 1, ring.failures_written);
     mend_process_failure()->oom_report.struct_size = 0;
     close(ring.bell);
     free(ring.events);

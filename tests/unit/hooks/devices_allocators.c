@@ -88,6 +88,7 @@ DEVICES_TEST(devices_allocators, one_device_or_all)
     EXPECT_PTR_EQ(&of_one, found.handler.ctx);
     EXPECT_TRUE(found.retired == NULL);
     EXPECT_INT_EQ(0, found.handler.name[sizeof(found.handler.name) - 1]);
+    EXPECT_ERROR(FOREIGN_POINTER, mend_device_record_stream(0, NULL, NULL));
     counter_give(0, counter_allocate(0));
     counter_give(63, counter_allocate(63));
     counter_give(1, counter_allocate(1));

@@ -111,9 +111,10 @@ KIT_TEST(pool_scopes, each_push_needs_one_pop)
     EXPECT_OK(mend_scope_push("a", 0));
     EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_push("", 0)); /* and all in it counts for "a" */
     EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_push("b", 2));
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_push(NULL, 0));
     EXPECT_OK(mend_scope_push("b", 0));
     kit_alloc(w, 512, NULL);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         EXPECT_OK(mend_scope_pop());
     }
     ALLOC_IN(1024, longest);
@@ -127,13 +128,15 @@ KIT_TEST(pool_scopes, each_push_needs_one_pop)
     EXPECT_U64_EQ(0, scope_of(w, "a", "b").number);
 }
 
-/* And where there are more names than are shown, the outermost are not. */
+/* A slash in a name divides no path. And where there are more names than are shown, the outermost
+ * are not. */
 MEND_TEST(pool_scopes, a_path_is_cut_off_where_its_text_ends)
 {
-    static const char whole[] = ".../x\\/y/x\\/y/x\\/y/x\\/y/x\\/y/x\\/y/x\\/y/x\\/y";
+    static const char whole[] =
+        ".../x\\/\\\\/x\\/\\\\/x\\/\\\\/x\\/\\\\/x\\/\\\\/x\\/\\\\/x\\/\\\\/x\\/\\\\";
     char text[sizeof(whole) + 8] = "";
     for (int i = 0; i <= MEND_SCOPE_PATH_NAMES; i++) {
-        EXPECT_OK(mend_scope_push("x/y", 0));
+        EXPECT_OK(mend_scope_push("x/\\", 0));
     }
     for (size_t bytes = 1; bytes <= sizeof(whole); bytes++) {
         memset(text, '#', sizeof(text) - 1);

@@ -41,10 +41,7 @@ static void leave(mend_limit_slot *slot)
 static bool open_scene(scene *s)
 {
     snprintf(s->path, sizeof(s->path), "%s", "/tmp/mend-limit-XXXXXX");
-    int file = mkstemp(s->path);
-    EXPECT_TRUE(file >= 0);
-    close(file);
-    unlink(s->path);
+    EXPECT_TRUE(close(mkstemp(s->path)) == 0 && unlink(s->path) == 0);
     s->a = join(s);
     s->b = join(s);
     return !mend_test_has_failed();
@@ -115,87 +112,36 @@ SCENE_TEST(share_limit_file, the_dead_neither_want_nor_offer)
     EXPECT_U64_EQ(0, view.offered_bytes);
 }
 
-/* Runs in a child: claims, and dies. */
-static void claim_and_die(const scene *s, int ready)
-{
-    mend_limit_slot slot;
-    bool claimed = mend_shared_limit_file_open(s->path, LIMIT, &slot) == MEND_OK &&
-                   mend_shared_limit_file_claim(&slot, 700);
-    mend_shared_limit_file_want(&slot, 300);
-    (void)!write(ready, claimed ? "y" : "n", 1);
-    pause();
-}
-
-/* A child that has claimed 700. */
-static pid_t start_owner(scene *s)
-{
-    int ready[2];
-    char answer = 0;
-    EXPECT_INT_EQ(0, pipe(ready));
-    pid_t child = fork();
-    if (child == 0) {
-        close(s->a.file); /* else its slot would live on in the child */
-        claim_and_die(s, ready[1]);
-        _exit(1);
-    }
-    EXPECT_TRUE(read(ready[0], &answer, 1) == 1);
-    EXPECT_INT_EQ('y', answer);
-    close(ready[0]);
-    close(ready[1]);
-    return child;
-}
-
-static void kill_owner(pid_t child)
-{
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-}
-
 SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
 {
-    leave(&r->b); /* leaves one slot */
-    pid_t child = start_owner(r);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->b, 700));
+    mend_shared_limit_file_want(&r->b, 300);
     EXPECT_FALSE(mend_shared_limit_file_claim(&r->a, 301));
     EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 300));
-    kill_owner(child);
-    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
+    close(r->b.file);
     EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 700));
+    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     EXPECT_U64_EQ(0, mend_shared_limit_file_look(&r->a, 0).room_bytes);
     r->b = join(r); /* the dead slot is free again */
-    EXPECT_INT_EQ(r->a.number == 0 ? 1 : 0, r->b.number);
+    EXPECT_INT_EQ(1, r->b.number);
 }
 
 /* A child of fork has the file, and so the lock of the slot. */
 SCENE_TEST(share_limit_file, the_claim_of_a_pool_ends_with_it_beside_a_child)
 {
-    const int of_child = dup(r->a.file);
+    int of_child = dup(r->a.file);
     EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 900));
     leave(&r->a);
     EXPECT_U64_EQ(LIMIT, mend_shared_limit_file_look(&r->b, 0).room_bytes);
     close(of_child);
-}
-
-/* A child of fork has the file open, as it has its parent's memory on the device. */
-SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
-{
-    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, 700));
-    int done[2];
-    ASSERT_TRUE(pipe(done) == 0);
-    pid_t child = fork();
-    if (child == 0) {
-        char end;
-        close(r->b.file);
-        close(done[1]);
-        (void)!read(done[0], &end, 1);
-        _exit(0);
-    }
-    close(r->a.file); /* as if the parent had died */
-    r->a.file = -1;
-    EXPECT_U64_EQ(300, mend_shared_limit_file_look(&r->b, 0).room_bytes);
-    close(done[1]);
-    waitpid(child, NULL, 0);
-    EXPECT_U64_EQ(1000, mend_shared_limit_file_look(&r->b, 0).room_bytes);
-    close(done[0]);
+    of_child = dup(r->b.file);
+    r->a = join(r);
+    EXPECT_TRUE(mend_shared_limit_file_claim(&r->b, 700));
+    close(r->b.file); /* a parent that dies leaves its memory on the device to the child */
+    r->b.file = -1;
+    EXPECT_U64_EQ(300, mend_shared_limit_file_look(&r->a, 0).room_bytes);
+    close(of_child);
+    EXPECT_U64_EQ(LIMIT, mend_shared_limit_file_look(&r->a, 0).room_bytes);
 }
 
 /* ---- an owner that is stopped ---------------------------------------------------------------- */
@@ -263,7 +209,8 @@ static bool holds_beside_one_that_stops(scene *s, int at)
     kill(child, SIGCONT);
     EXPECT_TRUE(read(told[0], &answer, 1) == 1);
     EXPECT_INT_EQ(at == FIRST_WRITE ? 'n' : 'y', answer);
-    kill_owner(child);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
     close(told[0]);
     return is_stopped;
 }
@@ -281,12 +228,74 @@ MEND_TEST(share_limit_file, one_that_is_stopped_keeps_nobody_waiting)
     EXPECT_INT_EQ(LAST_WRITE + 3, at); /* one want more, and then none stops */
 }
 
+/* ---- two at once ----------------------------------------------------------------------------- */
+
+/* What one slot wrote, which it says again beside the writes of another. */
+static struct {
+    int count, file;
+    off_t at;
+    unsigned char slots[3][72];
+} told;
+
+static void keep(const void *bytes, size_t count)
+{
+    memcpy(told.slots[told.count++], bytes, count);
+}
+
+static void say_again(const void *bytes, size_t count)
+{
+    (void)bytes;
+    mend_test_before_writes(NULL);
+    if (told.count < 2) { /* that it asks, and then no more */
+        EXPECT_TRUE(pwrite(told.file, told.slots[2 * told.count], count, told.at) ==
+                    (ssize_t)count);
+    }
+    told.count++;
+    mend_test_before_writes(say_again);
+}
+
+KIT_RIG_EACH(share_limit_file, of_two_that_ask_at_once_the_second_withdraws, int, is_first, 2,
+             scene, r, open_scene(r), close_scene(r))
+{
+    mend_limit_slot *one = is_first ? &r->b : &r->a;
+    mend_limit_slot *two = is_first ? &r->a : &r->b;
+    told.count = 0;
+    told.file = two->file;
+    told.at = 8 + 72 * one->number;
+    mend_test_before_writes(keep);
+    EXPECT_TRUE(mend_shared_limit_file_claim(one, 500));
+    mend_shared_limit_file_give(one, 500);
+    told.count = 0;
+    mend_test_before_writes(say_again);
+    EXPECT_TRUE(mend_shared_limit_file_claim(two, 600) != is_first); /* it waits for nothing */
+    mend_test_before_writes(NULL);
+    EXPECT_INT_EQ(is_first ? 2 : 4, told.count); /* asks, no more, asks and claims */
+}
+
+static mend_limit_slot *other;
+
+static void want_meanwhile(const void *bytes, size_t count)
+{
+    (void)bytes;
+    (void)count;
+    mend_test_before_writes(NULL);
+    EXPECT_U64_EQ(1, mend_shared_limit_file_want(other, 10));
+}
+
+SCENE_TEST(share_limit_file, of_two_that_want_at_once_each_has_its_own_number)
+{
+    other = &r->a;
+    mend_test_before_writes(want_meanwhile);
+    EXPECT_U64_EQ(2, mend_shared_limit_file_want(&r->b, 20));
+}
+
 SCENE_TEST(share_limit_file, all_name_the_same_limit)
 {
     leave(&r->a);
     r->a.file = -7;
     EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT,
                   mend_shared_limit_file_open(r->path, LIMIT + 1, &r->a));
+    EXPECT_TRUE(strstr(mend_process_failure()->message, "of 1000 bytes, not of 1001:") != NULL);
     EXPECT_INT_EQ(-7, r->a.file);
     close(r->b.file); /* dies */
     r->b.file = -1;
@@ -320,14 +329,23 @@ SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
                   mend_shared_limit_file_open("/dev/null", LIMIT, &slot));
 }
 
-KIT_RIG_EACH(share_limit_file, a_byte_that_changed_is_noticed, int, mark, 2, scene, r,
-             open_scene(r), close_scene(r))
+/* ... also once it is as before: by then claims may stand that were not written. */
+KIT_RIG_EACH(share_limit_file, a_byte_that_changed_is_noticed, int, i, 3, scene, r, open_scene(r),
+             close_scene(r))
 {
+    char before[72];
+    const off_t slot = 8 + 72 * r->b.number;
+    const off_t at = (off_t[]){slot + 8, 0, slot}[i]; /* an unused slot is sound */
+    const size_t bytes = i < 2 ? 1 : sizeof(before);
     int file = open(r->path, O_RDWR);
     EXPECT_TRUE(mend_shared_limit_file_claim(&r->b, 700));
-    EXPECT_INT_EQ(1, pwrite(file, "", 1, mark ? 0 : 8 + 72 * r->b.number + 8));
-    EXPECT_TRUE(mend_shared_limit_file_claim(&r->a, LIMIT));
-    EXPECT_TRUE(r->a.is_broken);
+    mend_limit_slot *of = i < 2 ? &r->a : &r->b;
+    EXPECT_INT_EQ((int)bytes, (int)pread(file, before, bytes, at));
+    EXPECT_INT_EQ((int)bytes, (int)pwrite(file, (char[sizeof(before)]){0}, bytes, at));
+    EXPECT_TRUE(mend_shared_limit_file_claim(of, LIMIT));
+    mend_shared_limit_file_give(of, LIMIT);
+    EXPECT_INT_EQ((int)bytes, (int)pwrite(file, before, bytes, at));
+    EXPECT_TRUE(mend_shared_limit_file_claim(of, LIMIT) && of->is_broken);
     close(file);
 }
 
