@@ -101,6 +101,10 @@ MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
     EXPECT_U64_EQ(2, next_page(&r)->before.allocations);
     EXPECT_TRUE(signal(SIGUSR2, SIG_DFL) == SIG_DFL); /* it is for snapshots alone */
     EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, second, NULL));
+    for (int i = 0; i < 5000; i++) { /* which are summed up in several steps */
+        block_of(r.pool, "cache", 512);
+    }
+    EXPECT_U64_EQ(5000, next_page(&r)->owners[0].live_blocks);
     close_rig(&r);
     EXPECT_TRUE(!mend_live_read(getpid(), &r.pools)); /* it ends with the pool */
 }

@@ -1,7 +1,5 @@
 /* Allocators instead of Mend's pools: which calls each serves, for how long, and its results. */
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "hooks/hooks.h"
 #include "mend/mend_frameworks.h"
@@ -256,12 +254,14 @@ DEVICES_TEST(devices_allocators, one_may_replace_itself)
     static quitter q; /* until the devices end */
     mend_allocator allocator = counter_allocator(&q.c, 4096);
     allocator.handler.alloc = quit;
+    const int64_t before = mend_test_live_host_allocations();
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     void *block = counter_allocate(0);
     EXPECT_OK(q.set);
     EXPECT_INT_EQ(0, q.c.retirements);
     counter_give(0, block);
     EXPECT_INT_EQ(1, q.c.retirements);
+    EXPECT_INT_EQ(before, mend_test_live_host_allocations());
 }
 
 /* One that knows less of the struct than the library, and one that wants to hear no more. */
@@ -300,20 +300,18 @@ DEVICES_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
     counter_give(0, counter_allocate(0));
 }
 
+static bool starts_without(void *block)
+{
+    static counter own; /* which has no blocks */
+    mend_allocator found = MEND_ALLOCATOR_INIT;
+    counter_serve(&own, 1, UINT64_C(1) << 40);
+    return mend_device_free(0, block, BLOCK, NULL) == MEND_ERROR_FOREIGN_POINTER &&
+           mend_get_allocator(0, &found) == MEND_OK && found.handler.alloc == mend_devices_alloc;
+}
+
 COUNTED_TEST(devices_allocators, a_child_starts_without)
 {
-    int status = -1;
     void *block = counter_allocate(0);
-    const pid_t child = fork();
-    if (child == 0) {
-        mend_allocator found = MEND_ALLOCATOR_INIT;
-        counter_serve(&r->c, 1, UINT64_C(1) << 40); /* its own, which has no blocks */
-        mend_result freed = mend_device_free(0, block, BLOCK, NULL);
-        mend_result got = mend_get_allocator(0, &found);
-        mend_test_end_child(got == MEND_OK && found.handler.ctx != &r->c &&
-                            freed == MEND_ERROR_FOREIGN_POINTER);
-    }
-    EXPECT_INT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_TRUE(mend_test_holds_in_a_child(starts_without, block));
     counter_give(0, block);
 }

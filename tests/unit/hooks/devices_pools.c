@@ -25,22 +25,19 @@ DEVICES_TEST(devices_pools, one_is_made_on_first_use_and_stays)
     EXPECT_U64_EQ(2, mend_world_ledger(w).contexts_open);
 }
 
-DEVICES_TEST(devices_pools, it_is_as_configured)
+DEVICES_TEST(devices_pools, a_config_comes_before_the_pool)
 {
     w->pool_config.limit_bytes = 5 * MEND_MIB;
     w->pool_config.device = 77; /* does not count */
     EXPECT_OK(mend_set_default_config(1, &w->pool_config));
-    EXPECT_U64_EQ(5 * MEND_MIB, kit_stats(devices_pool_of(1)).limit_bytes);
-    EXPECT_FIELDS(kit_stats(devices_pool_of(0)), limit_bytes, of.device_bytes);
-}
-
-DEVICES_TEST(devices_pools, a_config_comes_before_the_pool)
-{
     mend_pool *pool = devices_pool_of(1);
+    EXPECT_U64_EQ(5 * MEND_MIB, kit_stats(pool).limit_bytes);
     EXPECT_INVALID(mend_set_default_config(1, &w->pool_config));
     EXPECT_INVALID(mend_set_default_config(1, NULL));
     EXPECT_INVALID(mend_set_default_config(MEND_ALL_DEVICES, &w->pool_config));
-    EXPECT_OK(mend_set_default_config(0, &w->pool_config));
+    EXPECT_FIELDS(kit_stats(devices_pool_of(0)), limit_bytes, of.device_bytes);
+    EXPECT_OK(mend_set_default_config(2, &w->pool_config));
+    EXPECT_OK(mend_pool_destroy(devices_pool_of(0)));
     EXPECT_OK(mend_pool_destroy(pool));
     EXPECT_OK(mend_set_default_config(MEND_ALL_DEVICES, &w->pool_config));
 }

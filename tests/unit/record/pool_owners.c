@@ -111,6 +111,9 @@ KIT_TEST(pool_owners, a_long_name_has_its_line_whole_and_ends_with_a_character)
 
 KIT_TEST(pool_owners, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
 {
+    char text[] = "ab\0.........";
+    EXPECT_U64_EQ(1, mend_words_join(text, 6, "cdefgh"));
+    EXPECT_STR_EQ("ab, c", text);
     char name[200];
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';

@@ -74,6 +74,7 @@ SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
     EXPECT_U64_EQ(want, newest);
     mend_shared_limit_file_offer(&r->a, 20, true, newest);
     EXPECT_U64_EQ(20, mend_shared_limit_file_look(&r->b, want).offered_bytes);
+    EXPECT_U64_EQ(0, mend_shared_limit_file_look(&r->a, want).offered_bytes); /* its own */
     EXPECT_U64_EQ(100, mend_shared_limit_file_look(&r->b, want).room_bytes);
     EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 251)); /* more: a new want */
     EXPECT_U64_EQ(want + 1, mend_shared_limit_file_want(&r->b, 5));   /* less: it is not */
@@ -92,6 +93,8 @@ SCENE_TEST(share_limit_file, what_a_slot_waits_for_itself_is_nothing_to_give_bac
     mend_shared_limit_file_want(&r->a, 300);
     EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     EXPECT_U64_EQ(200, wanted_by_others(&r->b));
+    mend_shared_limit_file_offer(&r->b, 0, true, 7); /* of one that has died since */
+    EXPECT_U64_EQ(8, mend_shared_limit_file_want(&r->a, 301));
 }
 
 /* A closed file ends the lock, as the death of its process does. */

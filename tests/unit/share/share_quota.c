@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "quota/quota.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 #include "tests/support/patience.h"
 
@@ -107,11 +108,15 @@ QUOTA_TEST(share_quota, refused_claims_leave_nothing)
     const mend_chunk_properties properties = {0};
     mend_chunk_handle handle;
     uint64_t address;
+    const int64_t before = mend_test_live_host_allocations();
     for (int i = 0; i < 3; i++) {
         EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, driver->create(driver, 101, &properties, &handle));
         EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, driver->plain_alloc(driver, 101, &address));
     }
     EXPECT_U64_EQ(0, r->waiter.sizes.promised_count + r->waiter.plain_sizes.promised_count);
+    mend_quota_close(&r->waiter);
+    EXPECT_INT_EQ(before, mend_test_live_host_allocations());
+    EXPECT_OK(mend_quota_open(&r->waiter, r->w.driver, 0, r->path, 1000));
 }
 
 /* The device misses more than others wait for, or less. */
