@@ -35,17 +35,18 @@ MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 5 * MEN
 
 /* All of the limit is reserved, and less is used: the rest serves the next request in place.
  */
-MOVES_TEST(pool_moves, the_largest_run_stays_whole, 16 * MEND_MIB, -1)
+MOVES_TEST(pool_moves, the_largest_runs_stay_whole, 16 * MEND_MIB, -1)
 {
-    static const int freed[] = {1, 4, 5, 8, 10};
+    static const int freed[] = {1, 2, 3, 5, 6, 8, 10, 12, 14};
     void *row[16];
     allocate_row(w, row, 16);
     for (size_t i = 0; i < sizeof(freed) / sizeof(*freed); i++) {
         kit_free(w, row[freed[i]], w->streams[0]);
     }
-    (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
-    EXPECT_PTR_EQ(row[4], kit_alloc(w, 2 * MEND_MIB, w->streams[0]));
-    EXPECT_U64_EQ(3, mend_world_stats(w).chunks_moved);
+    (void)kit_alloc(w, 4 * MEND_MIB, w->streams[0]);
+    EXPECT_PTR_EQ(row[1], kit_alloc(w, 3 * MEND_MIB, w->streams[0]));
+    EXPECT_PTR_EQ(row[5], kit_alloc(w, 2 * MEND_MIB, w->streams[0]));
+    EXPECT_U64_EQ(4, mend_world_stats(w).chunks_moved);
 }
 
 /* One of three blocks is replaced by one of another size, again and again. */

@@ -77,7 +77,13 @@ MEND_TEST(policy_budget, emptyings_of_long_ago_do_not_count)
     }
     EXPECT_TRUE(mend_budget_is_emptied(&heap));
     EXPECT_U64_EQ(MEND_MIB / 2, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
+    heap.chunks.reserved_bytes = LIMIT_BYTES / 4 * 3;
+    EXPECT_TRUE(mend_budget_is_emptied(&heap));
+    heap.chunks.reserved_bytes++;
+    EXPECT_FALSE(mend_budget_is_emptied(&heap)); /* near its limit */
+    heap.chunks.reserved_bytes = 0;
     heap.zones[MEND_ZONE_LARGE].counters.allocated_bytes += 100 * LIMIT_BYTES;
+    EXPECT_FALSE(mend_budget_is_emptied(&heap));
     mend_budget_note_emptying(&heap);
     EXPECT_FALSE(mend_budget_is_emptied(&heap));
 }

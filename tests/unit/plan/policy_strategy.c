@@ -33,6 +33,8 @@ MEND_TEST(policy_strategy, each_level_has_its_chunks_and_its_pressure)
         EXPECT_U64_EQ(rows[i].mib_of_16_gib, usual_mib(i + 1, 16 * MEND_GIB));
         EXPECT_U64_EQ(rows[i].mib_of_gib, usual_mib(i + 1, MEND_GIB));
         mend_heap heap = heap_of(i + 1, MEND_TIB);
+        EXPECT_U64_EQ(8 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_SMALL));
+        EXPECT_U64_EQ(MEND_MIB, heap.config.placement.small_request_bytes);
         heap.chunks.reserved_bytes = MEND_TIB / 5 * 4;
         ASSERT_TRUE(mend_budget_is_pressed(&heap));
         EXPECT_U64_EQ(usual_mib(i + 1, MEND_TIB) / 4 * MEND_MIB, mend_budget_page(&heap, true));
