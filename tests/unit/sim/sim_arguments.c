@@ -206,26 +206,3 @@ SIM_TEST(sim_arguments, unmapping_what_a_capture_touches_is_noticed)
     }
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
 }
-
-SIM_TEST(sim_arguments, only_exports_of_the_device_are_imported)
-{
-    mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};
-    mend_chunk_handle chunk = 0;
-    mend_chunk_handle imported = 0;
-    int nothing = -1;
-    int file = -1;
-    int ends[2];
-    PASS(create, f->page, &shared, &chunk);
-    ANSWER(INVALID_VALUE, export_handle, chunk, 0, &file);
-    ANSWER(INVALID_VALUE, export_handle, chunk, MEND_SHARE_FABRIC, &file);
-    ANSWER(NOT_SUPPORTED, import_handle, &nothing, MEND_SHARE_FABRIC, &imported);
-    ANSWER(INVALID_VALUE, import_handle, &nothing, MEND_SHARE_FILE_DESCRIPTOR, &imported);
-    ASSERT_INT_EQ(0, pipe(ends));
-    BREACH(INVALID_VALUE, "not an export", import_handle, &ends[0], MEND_SHARE_FILE_DESCRIPTOR,
-           &imported);
-    close(ends[0]);
-    close(ends[1]);
-    PASS(export_handle, chunk, MEND_SHARE_FILE_DESCRIPTOR, &file); /* which outlives its chunk */
-    PASS(release, chunk);
-    close(file);
-}
