@@ -32,6 +32,7 @@ typedef struct mend_follower {
     uint64_t cursor;
     uint64_t time_ns;                /* of the last event */
     uint64_t reserved_bytes;         /* by chunks that were created and released */
+    uint64_t waits[2];               /* before: of the host, of streams */
     follower_row live;               /* blocks */
     follower_row mapped;             /* none touch */
     follower_row chunks;             /* chunks known by the events: `tag` is a number */

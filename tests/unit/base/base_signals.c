@@ -34,15 +34,13 @@ MEND_TEST(base_signals, a_thread_runs_without_signals_when_its_start_returns)
         pthread_t thread;
         char name[16] = "";
         run own;
-        void *returned = NULL;
         ASSERT_INT_EQ(0, sem_init(&own.may_end, 0, 0));
         ASSERT_TRUE(mend_signals_start_thread(&thread, "mend-test", wait_for_the_end, &own));
         ASSERT_INT_EQ(0, pthread_getname_np(thread, name, sizeof(name)));
         sem_post(&own.may_end);
-        ASSERT_INT_EQ(0, pthread_join(thread, &returned));
+        ASSERT_INT_EQ(0, pthread_join(thread, NULL));
         sem_destroy(&own.may_end);
         ASSERT_TRUE(strcmp(name, "mend-test") == 0);
-        ASSERT_TRUE(returned == &own);
         ASSERT_TRUE(sigismember(&own.masked, SIGUSR2) == 1);
         ASSERT_TRUE(sigismember(&own.masked, SIGTERM) == 1);
     }

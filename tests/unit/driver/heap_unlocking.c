@@ -137,6 +137,10 @@ UNLOCKING_TEST(heap_unlocking, long_calls_let_go_of_the_lock_and_others_keep_it)
     LONG_CALLS(EXPECT_LONG)
     SHORT_CALLS(EXPECT_SHORT)
     EXPECT_INT_EQ(MEND_DRIVER_CALL_COUNT, r->calls);
+    door->pause(door, 7);
+    EXPECT_FALSE(mend_mutex_try_lock(&r->lock)); /* held again */
+    EXPECT_TRUE(r->lock_was_free);
+    EXPECT_U64_EQ(7, r->paused_ns);
 }
 
 UNLOCKING_TEST(heap_unlocking, the_first_loss_is_remembered_and_names_pass_through)
@@ -153,12 +157,4 @@ UNLOCKING_TEST(heap_unlocking, the_first_loss_is_remembered_and_names_pass_throu
     r->answer = MEND_DRIVER_DEINITIALIZED;
     EXPECT_LONG(unmap, 0, 0)
     EXPECT_INT_EQ(MEND_DRIVER_ILLEGAL_ADDRESS, r->unlocking.lost);
-}
-
-UNLOCKING_TEST(heap_unlocking, a_pause_lets_go_of_the_lock)
-{
-    r->unlocking.pass.table.pause(&r->unlocking.pass.table, 7);
-    EXPECT_FALSE(mend_mutex_try_lock(&r->lock)); /* held again */
-    EXPECT_TRUE(r->lock_was_free);
-    EXPECT_U64_EQ(7, r->paused_ns);
 }

@@ -10,12 +10,6 @@ static void allocate_row(mend_world *w, void **blocks, uint64_t count)
     EXPECT_U64_EQ((uintptr_t)blocks[0] + (count - 1) * MEND_MIB, (uintptr_t)blocks[count - 1]);
 }
 
-/* Records fences, polls them and unmaps retired mappings. */
-static void refresh(mend_world *w)
-{
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
-}
-
 #define MOVES_TEST(suite, name, ...)                                                               \
     KIT_CASE(suite, name, mend_world, w, kit_open_allowing(w, __VA_ARGS__), kit_close(w))
 
@@ -78,12 +72,12 @@ MOVES_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unm
     allocate_row(w, row, 3);
     kit_use(w, w->streams[0], row[0], MEND_MIB, 500);
     kit_free(w, row[0], w->streams[0]);
-    refresh(w);
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* records fences */
     kit_use(w, w->streams[1], row[1], MEND_MIB, 2000);
     kit_free(w, row[1], w->streams[1]);
     (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
     EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(w).retired_bytes);
     mend_sim_advance(w->sim, 1000);
-    refresh(w);
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).retired_bytes);
 }

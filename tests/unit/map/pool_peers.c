@@ -82,6 +82,7 @@ PEERS_TEST(pool_peers, a_device_comes_beside_work_of_others, 0)
     kit_launch(w, w->streams[0], MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 0,
                mend_sim_now_ns(w->sim) + 1000);
     ASSERT_RESULT(MEND_OK, open_other(s));
+    EXPECT_OK(mend_enable_peer(w->pool, 1)); /* it is already */
     EXPECT_U64_EQ(1, peers_of(w->pool));
     mend_sim_advance(w->sim, 1000);
     EXPECT_U64_EQ(0, mend_world_ledger(w).violations);

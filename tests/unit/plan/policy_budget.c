@@ -117,11 +117,7 @@ MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_
     heap.budget.peaks.used_bytes = 13 * MEND_GIB;
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
     EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
-}
-
-MEND_TEST(policy_budget, a_program_that_wants_the_least_memory_gets_a_little_to_avoid_moves)
-{
-    mend_heap heap = heap_with_peak(100 * MEND_GIB);
+    heap = heap_with_peak(100 * MEND_GIB); /* or where a program wants the least memory */
     mend_strategy_apply(&heap, MEND_STRATEGY_LEVELS);
     EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 2));

@@ -18,6 +18,20 @@ KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
 }
 
+/* Each chunk that a trim could not release is free memory again, and goes alone. */
+KIT_TEST(pool_corners, what_a_trim_could_not_release_is_released_later)
+{
+    void *blocks[2];
+    kit_alloc_row(w, blocks, 2, MEND_MIB, NULL);
+    kit_free_row(w, blocks, 2, NULL);
+    kit_fail(w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    kit_alloc(w, MEND_MIB, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 3 * MEND_MIB));
+    kit_alloc_with(w, 2 * MEND_MIB, NULL, .in_one_chunk = 1);
+    EXPECT_STATS(w, reserved_bytes, 3 * MEND_MIB);
+}
+
 /* Polling one stream after the other can see the later fence pass before the earlier one. */
 KIT_TEST_IN(pool_corners, trim_leaves_what_is_in_flight_without_a_word,
             kit_open_with(w, 8 * MEND_MIB, NULL))

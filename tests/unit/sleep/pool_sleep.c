@@ -52,6 +52,21 @@ KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says
     kit_release(w, second, 32 * MEND_KIB, S(0));
 }
 
+/* Free memory wakes what is of its size. The next block there has no tag of the one before. */
+KIT_SET_TEST(pool_sleep, chunks_of_two_sizes_wake_in_the_memory_that_there_is,
+             w->placement.small_chunk_bytes = 256 * MEND_KIB)
+{
+    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
+    atomic_store(&mend_process_are_marks_set, false);
+    kit_free(w, kit_alloc_with(w, MEND_MIB, NULL, .sleep_tag = 7), NULL);
+    EXPECT_U64_EQ(0, kit_info(w, kit_alloc(w, MEND_MIB, NULL)).sleep_tag);
+    kit_alloc(w, 4 * MEND_KIB, NULL);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
+    EXPECT_FIELDS(woken, woken_bytes, 5 * MEND_MIB / 4, reused_bytes, MEND_MIB);
+}
+
 KIT_LAST_TEST(pool_sleep, work_that_touches_what_sleeps_is_told_its_tag, kit_open_default(w))
 {
     w->violations_meant = 1;
