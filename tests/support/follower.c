@@ -269,8 +269,9 @@ static bool look(mend_follower *f, mend_pool *pool)
     bool is_known = mend_get_stats(pool, &stats) == MEND_OK && (count == 0 || regions != NULL);
     f->pool = pool;
     f->reserved_bytes = stats.reserved_bytes - stats.passed_bytes;
-    f->waits[0] = stats.host_waits - f->seen[MEND_EVENT_HOST_WAIT];
-    f->waits[1] = stats.stream_waits - f->seen[MEND_EVENT_STREAM_WAIT];
+    f->waits[0] = stats.host_waits;
+    f->waits[1] = stats.stream_waits;
+    f->seen[MEND_EVENT_HOST_WAIT] = f->seen[MEND_EVENT_STREAM_WAIT] = 0;
     f->newest = pool->heap.chunks.next_number - 1;
     for (size_t i = 0; i < count && is_known; i++) {
         const mend_region *at = &regions[i];
@@ -324,8 +325,9 @@ static const char *differs(const mend_follower *f, const mend_follower *is)
     if (f->reserved_bytes != is->reserved_bytes) {
         return "chunks were created or released without an event";
     }
+    /* A stream may wait for events of several devices at once. */
     if (f->waits[0] + f->seen[MEND_EVENT_HOST_WAIT] != is->waits[0] ||
-        f->waits[1] + f->seen[MEND_EVENT_STREAM_WAIT] != is->waits[1]) {
+        (f->seen[MEND_EVENT_STREAM_WAIT] == 0) != (f->waits[1] == is->waits[1])) {
         return "there were other waits than the events say";
     }
     if (!are_equal(&f->live, &is->live)) {

@@ -30,15 +30,6 @@ static int compare(const mend_tree_node *a, const mend_tree_node *b)
     return (left > right) - (left < right);
 }
 
-static void world_init(world *w)
-{
-    *w = (world){0};
-    mend_tree_init(&w->tree, compare);
-    for (size_t i = 0; i < ITEMS; i++) {
-        w->items[i].key = 2 * i + 1; /* even keys lie between two items */
-    }
-}
-
 static void toggle(world *w, item *chosen)
 {
     if (chosen->is_in) {
@@ -109,7 +100,11 @@ MEND_TEST(base_tree, answers_as_a_sorted_array_does)
     static world w;
     mend_test_random random;
     mend_test_random_init(&random, mend_test_seed());
-    world_init(&w);
+    w = (world){0};
+    mend_tree_init(&w.tree, compare);
+    for (size_t i = 0; i < ITEMS; i++) {
+        w.items[i].key = 2 * i + 1; /* even keys lie between two items */
+    }
     expect_same(&w, 1);
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         toggle(&w, &w.items[mend_test_random_below(&random, ITEMS)]);

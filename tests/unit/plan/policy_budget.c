@@ -121,11 +121,7 @@ MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_
     mend_strategy_apply(&heap, MEND_STRATEGY_LEVELS);
     EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 2));
-}
-
-MEND_TEST(policy_budget, nothing_is_created_to_avoid_moves_where_addresses_are_few)
-{
-    mend_heap heap = heap_with_peak(100 * MEND_GIB);
+    heap = heap_with_peak(100 * MEND_GIB); /* nothing where addresses are few */
     heap.space.refused_bytes = 0;
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 4));
     heap.space = (mend_space){.address_reservation_bytes = 1, .refused_bytes = UINT64_MAX};

@@ -18,14 +18,22 @@ KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
 }
 
-/* Each chunk that a trim could not release is free memory again, and goes alone. */
-KIT_TEST(pool_corners, what_a_trim_could_not_release_is_released_later)
+/* Chunks that a trim could not release are free memory again, without a mapping that would have to
+ * wait. Later each goes alone. */
+KIT_TEST(pool_corners, what_a_trim_could_not_release_is_used_and_released_later)
 {
-    void *blocks[2];
-    kit_alloc_row(w, blocks, 2, MEND_MIB, NULL);
-    kit_free_row(w, blocks, 2, NULL);
-    kit_fail(w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    void *block = kit_alloc(w, 2 * MEND_MIB, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 2 * MEND_MIB));
+    for (int is_later = 0; is_later < 2; is_later++) {
+        kit_free(w, block, NULL);
+        kit_fail(w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
+        EXPECT_ERROR(DRIVER, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+        if (!is_later) {
+            kit_free(w, kit_alloc_used(w, MEND_MIB, S(1), 1000), S(1));
+            block = kit_alloc(w, 2 * MEND_MIB, S(0));
+            kit_expect_waits(w, 1, 0);
+        }
+    }
     kit_alloc(w, MEND_MIB, NULL);
     EXPECT_OK(mend_set_limit(w->pool, 3 * MEND_MIB));
     kit_alloc_with(w, 2 * MEND_MIB, NULL, .in_one_chunk = 1);

@@ -52,7 +52,7 @@ KIT_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says
     kit_release(w, second, 32 * MEND_KIB, S(0));
 }
 
-/* Free memory wakes what is of its size. The next block there has no tag of the one before. */
+/* Free memory wakes chunks of its size. The next block there has no tag of the one before. */
 KIT_SET_TEST(pool_sleep, chunks_of_two_sizes_wake_in_the_memory_that_there_is,
              w->placement.small_chunk_bytes = 256 * MEND_KIB)
 {
