@@ -125,6 +125,18 @@ void kit_close(mend_world *w)
     mend_world_close(w);
 }
 
+void kit_expect_event_at(kit_line at, mend_pool *pool, mend_event_kind kind, mend_event_cause cause,
+                         uint64_t size_bytes)
+{
+    mend_history_event is = {.kind = 0};
+    EXPECT_AT(MEND_OK, mend_history_read(pool, &(uint64_t){0}, &is, sizeof(is), 1, &(size_t){0}));
+    MEND_TEST_CHECK_AT(at.file, at.line,
+                       is.kind == (int)kind && is.cause == (int)cause &&
+                           is.size_bytes == size_bytes,
+                       (void)0, "the event is of kind %d, cause %d, %llu bytes", is.kind, is.cause,
+                       (unsigned long long)is.size_bytes);
+}
+
 void *kit_alloc_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_stream stream)
 {
     void *block = NULL;

@@ -276,6 +276,12 @@ void kit_expect_words_at(kit_line at, const char *words);
 #define kit_expect_error(result) kit_expect_error_at(KIT_LINE, result)
 void kit_expect_error_at(kit_line at, mend_result result);
 
+/* The newest event of a pool whose history holds one. */
+#define kit_expect_event(pool, kind, cause, size_bytes)                                            \
+    kit_expect_event_at(KIT_LINE, pool, kind, cause, size_bytes)
+void kit_expect_event_at(kit_line at, mend_pool *pool, mend_event_kind kind, mend_event_cause cause,
+                         uint64_t size_bytes);
+
 /* What the last failure for want of memory tells. */
 #define kit_oom_report() kit_oom_report_at(KIT_LINE)
 mend_oom_report kit_oom_report_at(kit_line at);

@@ -143,7 +143,8 @@ KIT_CASE(pool_compact, a_refusal_hides_no_other_reason, rig, r, open_rig(r, 64 *
     mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
     fill(r, CHUNKS);
     for (int i = 0; i < r->count; i++) {
-        if (i % BLOCKS_OF_CHUNK != 3 && (i < BLOCKS_OF_CHUNK || i % BLOCKS_OF_CHUNK != 4)) {
+        const bool is_last = i / BLOCKS_OF_CHUNK == CHUNKS - 1;
+        if (i % BLOCKS_OF_CHUNK != 3 && (is_last || i % BLOCKS_OF_CHUNK != 4)) {
             drop(r, i);
         }
     }
@@ -152,7 +153,10 @@ KIT_CASE(pool_compact, a_refusal_hides_no_other_reason, rig, r, open_rig(r, 64 *
     EXPECT_INT_EQ(MEND_COMPACT_BYTES, compact(r, &limits).stop);
     EXPECT_INT_EQ(MEND_COMPACT_NO_ROOM, compact(r, NULL).stop);
     mend_sim_clear_faults(r->w.sim);
-    EXPECT_U64_EQ(CHUNKS, compact(r, NULL).compactions);
+    limits.copied_bytes = 0;
+    limits.gained_bytes = CHUNK / 2;
+    EXPECT_U64_EQ(BLOCK, compact(r, &limits).copied_bytes); /* of the last, which copies least */
+    EXPECT_U64_EQ(CHUNKS - 1, compact(r, NULL).compactions);
 }
 
 /* Once the free memory of a chunk belongs to a graph pool, and once its live block. */

@@ -36,21 +36,6 @@ MEND_TEST(pool_growth, ends_at_the_bound_by_waits_on_the_device)
     EXPECT_U64_EQ(4 * BLOCK_BYTES, held_after_an_offload(&w, 400));
 }
 
-/* The last one was freed last, and best fit would take it. Kernels that wait for each other need a
- * pool that makes no stream wait: one without a limit of growth. */
-KIT_EACH(pool_growth, a_stream_waits_for_what_was_freed_longest_ago, unsigned, has_limit, 2,
-         kit_open_set(w, w->pool_config.growth_percent = has_limit ? 100 : 0))
-{
-    void *first = kit_alloc(w, BLOCK_BYTES + MEND_MIB, S(0));
-    void *last = kit_alloc(w, BLOCK_BYTES, S(1));
-    kit_use(w, S(0), first, BLOCK_BYTES, 1000);
-    kit_free(w, first, S(0));
-    kit_use(w, S(1), last, BLOCK_BYTES, LONG_NS);
-    kit_free(w, last, S(1));
-    EXPECT_TRUE(has_limit == (kit_alloc(w, BLOCK_BYTES, S(2)) == first));
-    kit_expect_waits(w, has_limit, 0);
-}
-
 /* ---- the soft limit: steps without growth, callbacks, and then it grows all the same --------- */
 
 /* A device of 16 MiB, and a callback that frees nothing. */
@@ -85,6 +70,7 @@ SOFT_LIMIT_TEST(pool_soft_limit, only_growth_is_counted)
     kit_alloc(&s->w, 4 * MEND_MIB, NULL); /* the device is full */
     kit_free(&s->w, used, busy);
     EXPECT_STATS(&s->w, reserved_bytes, 16 * MEND_MIB, soft_limit_passed, 2);
+    EXPECT_INT_EQ(2, s->calls);
     kit_alloc(&s->w, 8 * MEND_MIB, MEND_NO_STREAM);
     EXPECT_STATS(&s->w, host_waits, 1, reserved_bytes, 16 * MEND_MIB, soft_limit_passed, 2,
                  waited_requests, 1, out_of_memory, 0);

@@ -7,15 +7,16 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 
-WORLD_TEST(pool_graph_pools, one_of_the_legacy_stream_takes_no_other)
+KIT_EACH(pool_graph_pools, one_of_the_legacy_stream_takes_no_other, int, is_other, 2,
+         kit_open_with(w, 8 * MEND_MIB, NULL))
 {
     size_t count = 1;
-    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, NULL);
-    kit_alloc(w, 512, S(0));
+    mend_graph_pool *graph_pool = kit_begin_graph_pool(w, is_other ? S(0) : NULL);
+    kit_alloc(w, 512, is_other ? NULL : S(0));
     EXPECT_OK(
         mend_graph_pool_checkpoint(graph_pool, NULL, sizeof(mend_graph_pool_block), 0, &count));
     EXPECT_U64_EQ(0, count);
-    kit_end_graph_pool(graph_pool, NULL);
+    kit_end_graph_pool(graph_pool, S(0));
 }
 
 WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_until_it_ends)
@@ -153,6 +154,14 @@ WORLD_TEST(pool_graph_pools, what_a_stream_freed_in_another_capture_is_in_no_gra
     kit_expect_none(w, block_bytes, S(0), "Ending the capture in progress and releasing");
     mend_sim_graph_destroy(w->sim, kit_end_captured_graph_pool(w, S(0), graph_pool));
     mend_sim_graph_destroy(w->sim, first);
+}
+
+WORLD_TEST(pool_graph_pools, a_block_that_is_freed_in_a_named_one_serves_it_alone)
+{
+    mend_graph_pool *graph_pool = kit_graph_pool(w);
+    EXPECT_OK(mend_graph_pool_free(graph_pool, kit_alloc(w, block_bytes, S(0)), S(0)));
+    kit_expect_none(w, 4 * MEND_MIB, S(0), "");
+    kit_alloc_with(w, block_bytes, S(0), .graph_pool = graph_pool);
 }
 
 /* A block of the graph pool that a branch used, which has joined: as frameworks do that name it. */

@@ -94,38 +94,6 @@ KIT_TEST_IN(pool_captures, nothing_mapped_goes_while_one_is_known,
     EXPECT_TRUE(mend_world_ledger(w).mapped_bytes < mapped);
 }
 
-WORLD_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its_graph)
-{
-    kit_alloc(w, 5 * MEND_MIB, S(1));
-    void *block = kit_alloc_used(w, block_bytes, S(0), 1000);
-    kit_begin_capture(w, S(0));
-    kit_free(w, block, S(0));
-    kit_expect_none(w, block_bytes, S(1), "Ending the capture in progress and destroying");
-    EXPECT_ERROR(CAPTURING, mend_unregister_stream(w->pool, S(0)));
-    EXPECT_STATS(w, captures, 1);
-    end_whole(w, S(0), NULL);
-    kit_alloc_used(w, block_bytes, S(1), 10);
-    EXPECT_STATS(w, stream_waits, 1);
-}
-
-/* A graph ends, whose slot has seen the next capture of its stream. */
-KIT_TEST(pool_captures, one_that_only_a_graph_that_ended_had_seen_stays_known)
-{
-    mend_stream stream = kit_stream(w);
-    kit_begin_capture(w, stream);
-    void *block = kit_alloc(w, MEND_MIB, stream);
-    mend_sim_graph *first = kit_end_capture(w, stream);
-    kit_begin_capture(w, stream);
-    kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
-    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    mend_sim_graph_destroy(w->sim, first);
-    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, stream));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    kit_free(w, block, stream);
-    kit_end_stream(w, stream);
-}
-
 /* An engine captures one graph after the other on a stream, and calls for it in captures alone. */
 KIT_EACH(pool_captures, the_next_one_of_a_stream_that_only_a_capture_named_is_known, int, ends, 2,
          kit_open_with(w, 8 * MEND_MIB, NULL))

@@ -52,7 +52,7 @@ KIT_RIG_EACH(pool_bridge, only_the_gap_between_runs_is_filled, int, has_room, 2,
     release(r, 9, 10);
     release(r, 12, 13);
     EXPECT_INT_EQ(!has_room, r->blocks[6] == request(r, 4));
-    EXPECT_U64_EQ(has_room ? 2 : 3, mend_world_stats(&r->w).chunks_moved);
+    EXPECT_STATS(&r->w, chunks_moved, has_room ? 2 : 3, placed_by_extension, !has_room);
 }
 
 GAPS_TEST(what_another_stream_uses_is_no_part_of_it, 17)

@@ -78,6 +78,23 @@ MEND_TEST(pool_api, options_of_a_thread_come_back)
     EXPECT_INT_EQ(0, memcmp(&given, &back, sizeof(given)));
 }
 
+/* Requests that are planned in all ways, in a pool that is full, and some are refused. */
+static void fill_and_empty(mend_world *w)
+{
+    void *blocks[16] = {NULL};
+    EXPECT_OK(mend_set_limit(w->pool, 12 * MEND_MIB));
+    for (uint64_t i = 0; i < 96; i++) {
+        void **at = &blocks[i * 7 % 16];
+        kit_free(w, *at, S(i % 3));
+        *at = NULL;
+        (void)mend_alloc_with(w->pool, (i * i * 37 % 29 + 1) * 64 * MEND_KIB, S(i % 2),
+                              KIT_OPTIONS(mend_alloc_options, .in_one_chunk = i % 5 == 0), at);
+    }
+    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
+    kit_free_row(w, blocks, 16, S(0));
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+}
+
 /* A pool with all its features, that still has a callback, was asked for its tags, and slept. */
 static void live_and_end(mend_world *own)
 {
@@ -91,12 +108,14 @@ static void live_and_end(mend_world *own)
     w->pool = kit_pool(own);
     EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
     EXPECT_INVALID(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
+    EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, NULL));
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, kit_count_pressure, NULL));
+    fill_and_empty(w);
     EXPECT_OK(mend_history_start(w->pool, 8));
     EXPECT_OK(mend_history_start(w->pool, 9));
     EXPECT_OK(mend_scope_push("scope", 0));
     void *block = kit_alloc_with(w, MEND_MIB, NULL, .sleep_tag = 1);
     EXPECT_OK(mend_scope_pop());
-    EXPECT_OK(mend_compact(w->pool, NULL, NULL));
     EXPECT_OK(mend_get_sleep_tags(w->pool, &info, sizeof(info), 1, &count));
     EXPECT_U64_EQ(1, count);
     for (int i = 0; i < 2; i++) {

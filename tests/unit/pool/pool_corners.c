@@ -15,6 +15,8 @@ KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
     pointer = kit_alloc(w, 3 * MEND_MIB, NULL);
     mend_world_check(w);
     kit_free(w, pointer, NULL);
+    kit_fail(w, "unmap", 0, 1, 999);
+    EXPECT_ERROR(DRIVER, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
 }
 

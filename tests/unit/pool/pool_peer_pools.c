@@ -92,8 +92,10 @@ FAMILY_TEST(pool_peer_pools, a_driver_that_refuses_what_it_counts_as_free_tells_
             open_family(r, 2))
 {
     leave_idle(r->pools[1], 3);
+    EXPECT_OK(mend_history_start(r->pools[1], 1));
     kit_fail(w, "create", 0, 3, MEND_DRIVER_OUT_OF_MEMORY);
     kit_alloc(w, 4 * MEND_MIB, NULL);
+    kit_expect_event(r->pools[1], MEND_EVENT_TRIM, MEND_CAUSE_PEER, 3 * MEND_MIB);
     expect_reserved(r, (uint64_t[MOST]){4, 0}, 1);
 }
 

@@ -176,8 +176,8 @@ PLAIN_TEST(the_room_is_what_the_driver_gives, WITHOUT_POOLS, 0)
     kit_alloc(w, 5 * MEND_MIB / 2, NULL);
     EXPECT_OK(mend_free(w->pool, kit_alloc(w, 4 * MEND_MIB, NULL), NULL));
     EXPECT_OK(mend_get_available(w->pool, NULL, &room));
-    EXPECT_U64_EQ(12 * MEND_MIB, room.now_bytes);
-    EXPECT_U64_EQ(12 * MEND_MIB, room.after_waiting_bytes);
+    EXPECT_FIELDS(room, now_bytes, 12 * MEND_MIB, after_waiting_bytes, 12 * MEND_MIB,
+                  device_free_bytes, 12 * MEND_MIB);
     EXPECT_REFUSAL(OUT_OF_MEMORY, "the driver has no memory",
                    mend_alloc(w->pool, room.now_bytes + 512, NULL, &none));
     EXPECT_STATS(w, driver_failures, 2);
@@ -232,6 +232,18 @@ PLAIN_TEST(chunks_count_in_full_for_a_plain_block, BY_THREAD, 10 * MEND_MIB)
     mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_set_limit(w->pool, 2 * MEND_MIB));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 512, NULL, &none)); /* nor created */
+}
+
+PLAIN_TEST(no_more_chunks_go_than_a_plain_block_lacks, BY_THREAD, 0)
+{
+    void *blocks[4];
+    KIT_THREAD(.in_one_chunk = 1);
+    kit_alloc_row(w, blocks, 4, 2 * MEND_MIB, NULL);
+    kit_free_row(w, blocks, 4, NULL);
+    mend_sim_set_foreign_bytes(w->sim, 0, 7 * MEND_MIB);
+    KIT_THREAD(.plain = 1);
+    kit_alloc(w, 2 * MEND_MIB, NULL);
+    EXPECT_STATS(w, reserved_bytes, 8 * MEND_MIB);
 }
 
 /* ... of other pools, and memory that a callback frees, too. */

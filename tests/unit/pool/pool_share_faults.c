@@ -64,8 +64,10 @@ SHARED_TEST(pool_share_faults, handles_that_are_left_end_with_the_pool, false)
     EXPECT_OK(mend_import_close(pool, pointer, MEND_NO_STREAM));
     EXPECT_OK(share_try_import(pool, &r->ticket, &pointer)); /* and stays open */
     EXPECT_TRUE(mend_world_ledger(&r->to).handles > 0);
+    kit_launch(&r->to, r->to.streams[0], MEND_SIM_WORK_TOUCH, pointer, CHUNK, 0, 1000);
     mend_sim_clear_faults(r->to.sim);
     EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(r->to.sim));
     EXPECT_LEDGER(&r->to, handles, 0, foreign_chunks, 0);
 }
 

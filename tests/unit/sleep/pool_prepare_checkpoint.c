@@ -65,9 +65,10 @@ SCENE_TEST(pool_prepare_checkpoint, shareable_memory_becomes_private, open_scene
     EXPECT_OK(mend_history_start(w->pool, 64));
     EXPECT_OK(mend_prepare_checkpoint(w->pool, &report));
     EXPECT_U64_EQ(mend_world_stats(w).reserved_bytes, report.exchanged_bytes);
+    EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes > report.exchanged_bytes);
     EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 64, &count));
     for (size_t i = 0; i < count; i++) {
-        EXPECT_TRUE(events[i].kind != MEND_EVENT_COMPACT);
+        EXPECT_TRUE(events[i].kind != MEND_EVENT_COMPACT && events[i].cause == MEND_CAUSE_SLEEP);
     }
     checkpoint_and_restore(r);
     EXPECT_OK(mend_prepare_checkpoint(w->pool, &report)); /* nothing is left to do */
