@@ -100,7 +100,7 @@ typedef struct mend_device_info {
     int compute_minor;
     bool virtual_memory;        /* create, map and access work (probed by use) */
     bool memory_pools;          /* async_alloc works */
-    bool host_register;         /* host_register works. A simulated device has none */
+    bool host_register;         /* host_register works. On a simulated device by request */
     bool share_file_descriptor; /* MEND_SHARE_FILE_DESCRIPTOR can be asked for */
     bool share_fabric;          /* MEND_SHARE_FABRIC can be asked for, beside descriptors if the
                                  * device has these */

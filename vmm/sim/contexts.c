@@ -131,6 +131,7 @@ mend_status mend_sim_do_device_open(mend_sim *sim, int device, mend_device_info 
         .recommended_bytes = sim->config.page_bytes,
         .virtual_memory = sim->config.has_no_virtual_memory == 0,
         .memory_pools = sim->config.has_no_memory_pools == 0,
+        .host_register = sim->registers_host,
         .share_file_descriptor = true,
         .share_fabric = sim->config.fabric != MEND_SIM_FABRIC_NONE,
         .rdma = sim->config.has_rdma != 0,

@@ -17,6 +17,7 @@ typedef struct pinned_memory {
     mend_tree_node by_address;
     char *pointer;
     uint64_t size_bytes;
+    bool is_callers; /* registered */
 } pinned_memory;
 
 #define PINNED_OF(node) MEND_CONTAINER_OR_NULL(node, pinned_memory, by_address)
@@ -32,7 +33,9 @@ void mend_sim_host_init(mend_sim *sim)
 void mend_sim_host_clear(mend_sim *sim)
 {
     MEND_TREE_EACH(pinned_memory, memory, by_address, &sim->pinned) {
-        munmap(memory->pointer, (size_t)memory->size_bytes);
+        if (!memory->is_callers) {
+            munmap(memory->pointer, (size_t)memory->size_bytes);
+        }
     }
 }
 
@@ -58,6 +61,17 @@ static mend_status begin(mend_sim *sim)
     return mend_sim_capture_admits_unsafe(sim);
 }
 
+static void add(mend_sim *sim, void *pointer, uint64_t size_bytes, bool is_callers)
+{
+    pinned_memory *memory = mend_slab_take(&sim->pinned_slab);
+    memory->pointer = pointer;
+    memory->size_bytes = size_bytes;
+    memory->is_callers = is_callers;
+    mend_tree_insert(&sim->pinned, &memory->by_address);
+    sim->ledger.host_allocations++;
+    sim->ledger.host_bytes += size_bytes;
+}
+
 mend_status mend_sim_do_host_alloc(mend_sim *sim, uint64_t size_bytes, void **pointer)
 {
     TRY(begin(sim));
@@ -73,12 +87,7 @@ mend_status mend_sim_do_host_alloc(mend_sim *sim, uint64_t size_bytes, void **po
     if (mapped == MAP_FAILED) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
-    pinned_memory *memory = mend_slab_take(&sim->pinned_slab);
-    memory->pointer = mapped;
-    memory->size_bytes = all_bytes;
-    mend_tree_insert(&sim->pinned, &memory->by_address);
-    sim->ledger.host_allocations++;
-    sim->ledger.host_bytes += all_bytes;
+    add(sim, mapped, all_bytes, false);
     *pointer = mapped;
     return MEND_DRIVER_OK;
 }
@@ -100,16 +109,17 @@ static bool is_in_use(const mend_sim *sim, const pinned_memory *memory)
     return false;
 }
 
-mend_status mend_sim_do_host_free(mend_sim *sim, void *pointer)
+static mend_status end(mend_sim *sim, void *pointer, bool is_callers, const char *call)
 {
     TRY(begin(sim));
     pinned_memory *memory = at_or_before(sim, pointer);
-    FORBID(memory == NULL || memory->pointer != pointer, MEND_DRIVER_INVALID_VALUE,
-           "host_free: %p is not the start of an allocation", pointer);
+    FORBID(memory == NULL || memory->pointer != pointer || memory->is_callers != is_callers,
+           MEND_DRIVER_INVALID_VALUE, "%s: %p is not the start of an allocation", call, pointer);
     FORBID(is_in_use(sim, memory), MEND_DRIVER_INVALID_VALUE,
-           "host_free: a queued copy uses the %" PRIu64 " bytes at %p", memory->size_bytes,
-           pointer);
-    munmap(memory->pointer, (size_t)memory->size_bytes);
+           "%s: a queued copy uses the %" PRIu64 " bytes at %p", call, memory->size_bytes, pointer);
+    if (!is_callers) {
+        munmap(memory->pointer, (size_t)memory->size_bytes);
+    }
     sim->bill_bytes = memory->size_bytes;
     sim->ledger.host_allocations--;
     sim->ledger.host_bytes -= memory->size_bytes;
@@ -118,18 +128,30 @@ mend_status mend_sim_do_host_free(mend_sim *sim, void *pointer)
     return MEND_DRIVER_OK;
 }
 
-/* Only memory of its own, so that no test depends on the machine's. */
+mend_status mend_sim_do_host_free(mend_sim *sim, void *pointer)
+{
+    return end(sim, pointer, false, "host_free");
+}
+
+/* Only where a test says so: no other one depends on the machine's memory. */
 mend_status mend_sim_do_host_register(mend_sim *sim, void *pointer, uint64_t size_bytes)
 {
-    (void)sim;
-    (void)pointer;
-    (void)size_bytes;
-    return MEND_DRIVER_NOT_SUPPORTED;
+    TRY(begin(sim));
+    if (!sim->registers_host) {
+        return MEND_DRIVER_NOT_SUPPORTED;
+    }
+    if ((uintptr_t)pointer % HOST_PAGE_BYTES != 0 || size_bytes == 0) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    if (!mend_slab_reserve(&sim->pinned_slab, 1)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    add(sim, pointer, size_bytes, true);
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_sim_do_host_unregister(mend_sim *sim, void *pointer)
 {
-    (void)sim;
-    (void)pointer;
-    return MEND_DRIVER_NOT_SUPPORTED;
+    return sim->registers_host ? end(sim, pointer, true, "host_unregister")
+                               : MEND_DRIVER_NOT_SUPPORTED;
 }

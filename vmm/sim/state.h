@@ -271,8 +271,9 @@ struct mend_sim {
     mend_list captures; /* begun and not ended */
     mend_list keepers;  /* see keepers.c */
 
-    mend_tree items;  /* by completion time */
-    mend_tree pinned; /* memory of host_alloc, by address */
+    mend_tree items;     /* by completion time */
+    mend_tree pinned;    /* memory of host_alloc and host_register, by address */
+    bool registers_host; /* host_register works for devices that are opened from now on */
     uint64_t now_ns, sequence, event_delay_ns;
 
 #define X(kind) mend_slab kind##_slab;
@@ -534,7 +535,7 @@ enum { MEND_SIM_POISON = 0xdb };
 void mend_sim_host_init(mend_sim *sim);
 void mend_sim_host_clear(mend_sim *sim);
 
-/* Whether the range is memory of host_alloc. */
+/* Whether the range is memory of host_alloc or host_register. */
 bool mend_sim_host_is_pinned(const mend_sim *sim, const void *pointer, uint64_t size_bytes);
 
 /* ---- checker.c ------------------------------------------------------------------------------- */

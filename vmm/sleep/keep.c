@@ -256,11 +256,9 @@ static uint64_t address_of(const void *pointer)
 
 static mend_result write_staged(keeper *k)
 {
-    uint64_t bytes = k->staged_bytes;
-    k->staged_bytes = 0;
-    return bytes == 0 ? MEND_OK
-                      : pass_file(k->heap, k->file, k->stages[1 - k->next_stage]->host, NULL, bytes,
-                                  k->staged_at);
+    return k->staged_bytes == 0 ? MEND_OK
+                                : pass_file(k->heap, k->file, k->stages[1 - k->next_stage]->host,
+                                            NULL, k->staged_bytes, k->staged_at);
 }
 
 /* One piece, through the buffers. `file` is NULL to save. */

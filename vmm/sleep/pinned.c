@@ -165,9 +165,7 @@ void *mend_pinned_pages(uint64_t size_bytes)
     if (before_bytes > 0) {
         munmap(all, before_bytes);
     }
-    if (before_bytes < MEND_PINNED_PAGE_BYTES) {
-        munmap(begin + size_bytes, MEND_PINNED_PAGE_BYTES - before_bytes);
-    }
+    munmap(begin + size_bytes, MEND_PINNED_PAGE_BYTES - before_bytes);
     if (madvise(begin, size_bytes, MADV_DONTFORK) != 0) {
         munmap(begin, size_bytes);
         return NULL;

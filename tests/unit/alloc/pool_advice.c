@@ -28,9 +28,7 @@ static bool open_scene(scene *s)
 
 static void take_row(scene *s)
 {
-    for (int i = 0; i < 4; i++) {
-        s->blocks[i] = kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
-    }
+    kit_alloc_row(&s->w, s->blocks, 4, MEND_MIB, s->w.streams[0]);
 }
 
 static void give(scene *s, int number)
@@ -108,9 +106,7 @@ static void free_what_was_used_before(scene *s)
 static void free_beside_a_graph_pool(scene *s)
 {
     keep(s, MEND_MIB);
-    for (int i = 1; i < 4; i++) {
-        s->blocks[i] = kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
-    }
+    kit_alloc_row(&s->w, &s->blocks[1], 3, MEND_MIB, s->w.streams[0]);
     kit_begin_capture(&s->w, s->w.streams[0]);
     give(s, 1);
     give(s, 2);
@@ -194,9 +190,7 @@ static void free_middles(scene *s, bool has_room)
     void *chunks[CHUNKS];
     void *quarters[QUARTERS];
     EXPECT_OK(mend_set_limit(s->w.pool, 0));
-    for (int i = 0; i < CHUNKS; i++) {
-        chunks[i] = kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
-    }
+    kit_alloc_row(&s->w, chunks, CHUNKS, MEND_MIB, s->w.streams[0]);
     for (int i = 0; i < QUARTERS; i++) {
         if (i % 4 == 0) {
             kit_free(&s->w, chunks[i / 4], s->w.streams[0]);

@@ -255,9 +255,7 @@ NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
 {
     enum { PIECES = 32 };
     void *blocks[2 * PIECES];
-    for (int i = 0; i < 2 * PIECES; i++) {
-        blocks[i] = kit_alloc(w, 512, S(0));
-    }
+    kit_alloc_row(w, blocks, 2 * PIECES, 512, S(0));
     const uint64_t reserved = mend_world_stats(w).reserved_bytes;
     for (int i = 0; i < 2 * PIECES; i += 2) {
         kit_free(w, blocks[i], MEND_NO_STREAM);
@@ -273,9 +271,7 @@ KIT_TEST_IN(pool_no_stream, ready_chunks_are_moved_before_the_host_waits,
                          w->pool_config.allow_stream_waits = -1))
 {
     void *blocks[8];
-    for (int i = 0; i < 8; i++) {
-        blocks[i] = kit_alloc(w, 64 * MEND_MIB, S(0));
-    }
+    kit_alloc_row(w, blocks, 8, 64 * MEND_MIB, S(0));
     void *unnamed = kit_alloc(w, 512 * MEND_MIB, S(0));
     for (int i = 0; i < 8; i += 2) {
         kit_free(w, blocks[i], S(0));

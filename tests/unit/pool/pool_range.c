@@ -176,34 +176,43 @@ KIT_TEST(pool_range, bytes_name_the_pages_around_them_and_a_decommit_those_insid
         const mend_range_part *p = &wrong[i];
         EXPECT_INVALID(mend_range_commit(p->range, p->offset_bytes, p->size_bytes, S(0)));
         EXPECT_INVALID(mend_range_decommit(p->range, p->offset_bytes, p->size_bytes, S(0)));
+        EXPECT_INVALID(mend_range_record_stream(p->range, p->offset_bytes, p->size_bytes, S(0)));
     }
     EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
     static const struct {
         uint64_t size_bytes, page_bytes;
-    } too_large[] = {{1, UINT64_C(1) << 47},
-                     {(UINT64_C(1) << 46) + 1, UINT64_C(1) << 40},
-                     {(PAGE << 26) + 1, PAGE}};
-    for (int i = 0; i < 3; i++) {
+    } impossible[] = {{1, UINT64_C(1) << 47},
+                      {(UINT64_C(1) << 46) + 1, UINT64_C(1) << 40},
+                      {(PAGE << 26) + 1, PAGE},
+                      {0, PAGE},
+                      {PAGE, PAGE + 1}};
+    for (int i = 0; i < 5; i++) {
         const mend_range_options *options =
-            KIT_OPTIONS(mend_range_options, .page_bytes = too_large[i].page_bytes);
-        EXPECT_INVALID(mend_range_create(w->pool, too_large[i].size_bytes, options, &range));
+            KIT_OPTIONS(mend_range_options, .page_bytes = impossible[i].page_bytes);
+        EXPECT_INVALID(mend_range_create(w->pool, impossible[i].size_bytes, options, &range));
     }
+    EXPECT_OK(mend_range_commit_all(NULL, sizeof(*wrong), 0, S(0))); /* which is nothing */
+    EXPECT_INVALID(mend_range_commit(range, 0, 1, MEND_EVERY_STREAM));
+    EXPECT_INVALID(mend_range_destroy(range, MEND_EVERY_STREAM));
+    mend_pool *other = kit_pool(w);
+    mend_range *theirs = NULL;
+    EXPECT_OK(mend_range_create(other, PAGE, NULL, &theirs));
+    EXPECT_INVALID(mend_range_commit_all((const mend_range_part[]){{theirs, 0, 1}, {range, 0, 1}},
+                                         sizeof(*wrong), 2, S(0)));
+    EXPECT_OK(mend_range_destroy(theirs, S(0)));
+    EXPECT_OK(mend_pool_destroy(other));
 }
 
 KIT_TEST_IN(pool_range, pages_of_a_stream_that_ended_are_not_waited_for_by_the_context,
             kit_open_set(w, w->pool_config.detect_destroyed_streams = 1))
 {
-    mend_range *range = NULL;
-    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
-    mend_range_info info = MEND_RANGE_INFO_INIT;
+    mend_range *range = create(w, 48 * MEND_MIB, 2 * MEND_MIB);
     mend_stream ended = NULL;
-    options.page_bytes = 2 * MEND_MIB;
     EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &ended));
-    EXPECT_OK(mend_range_create(w->pool, 48 * MEND_MIB, &options, &range));
-    EXPECT_OK(mend_range_commit(range, 0, 48 * MEND_MIB, ended));
-    EXPECT_OK(mend_range_get_info(range, &info));
-    kit_launch(w, ended, MEND_SIM_WORK_TOUCH, info.base, 1, 0, mend_sim_now_ns(w->sim) + 1000000);
-    EXPECT_OK(mend_range_decommit(range, 0, 48 * MEND_MIB, ended));
+    expect_commit(range, 0, 48 * MEND_MIB, ended);
+    kit_launch(w, ended, MEND_SIM_WORK_TOUCH, at(range, 0), 1, 0,
+               mend_sim_now_ns(w->sim) + 1000000);
+    expect_decommit(range, 0, 48 * MEND_MIB, ended);
     EXPECT_OK(mend_sim_stream_destroy(w->sim, ended));
     kit_free(w, kit_alloc(w, 40 * MEND_MIB, S(0)), S(0));
     EXPECT_STATS(w, context_fences, 0, host_waits, 0);

@@ -80,6 +80,12 @@ SHARE_TEST(pool_share, each_import_is_that_of_its_export)
         ours[i] = kit_alloc(from, i == 0 ? CHUNK : CHUNK / 2, from->streams[0]);
         memset(ours[i], i + 1, CHUNK / 2);
         tickets[i] = share_export(r, ours[i]);
+        mend_description head; /* another process has given the same number */
+        if (r->by_fabric &&
+            mend_description_read(tickets[i].bytes, tickets[i].size, &head) == NULL) {
+            head.number = 1 + (uint64_t)i / 2;
+            mend_description_write_head(tickets[i].bytes, &head);
+        }
     }
     for (int i = COUNT - 1; i >= 0; i--) {
         theirs[i] = share_import(to, &tickets[i]);
@@ -218,6 +224,7 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     const mend_export_options *by_fabric =
         KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC);
     EXPECT_INVALID(mend_export(pool, block, by_fabric, NULL, sizeof(token), &size, NULL));
+    EXPECT_INVALID(share_token(pool, block, &token, .kind = 7));
     if (r->by_fabric) {
         EXPECT_REFUSAL(INVALID_ARGUMENT, "the array has 10",
                        mend_export(pool, block, by_fabric, &token, 10, NULL, NULL));

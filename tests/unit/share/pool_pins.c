@@ -326,19 +326,3 @@ KIT_TEST_IN(pool_pins, a_switch_is_of_the_call_before_its_thread_before_its_pool
     EXPECT_FIELDS(before, in_one_chunk, -1, plain, -1);
     EXPECT_OK(mend_pool_destroy(pools[1]));
 }
-
-RIG_TEST(pool_pins, what_a_thread_asks_of_each_block_is_checked)
-{
-    mend_alloc_options wrong[] = {
-        {sizeof(wrong[0]), 3, NULL, 0, NULL, 0, 0, 0},
-        {sizeof(wrong[0]), UINT64_C(1) << 41, NULL, 0, NULL, 0, 0, 0},
-        {sizeof(wrong[0]), 0, NULL, 1, NULL, 0, 0, 0},
-        {sizeof(wrong[0]), 0, NULL, 0, r->blocks[0], 0, 0, 0},
-        {sizeof(wrong[0]), 0, NULL, 0, NULL, 2, 0, 0},
-        {0, 0, NULL, 0, NULL, 0, 0, 0},
-    };
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        EXPECT_ERROR(INVALID_ARGUMENT, mend_set_alloc_options(&wrong[i], NULL));
-    }
-    EXPECT_ERROR(INVALID_ARGUMENT, mend_set_alloc_options(NULL, &wrong[5]));
-}

@@ -194,7 +194,8 @@ MEND_TEST(share_fetch, wrong_answers_are_refused)
     EXPECT_REFUSED(e.answers[0].length = 0, e.answers[0].files = MEND_SHARE_BATCH);
     EXPECT_REFUSED(reply->mark++);
     EXPECT_REFUSED(e.answers[0].files = 1);
-    EXPECT_REFUSED(e.answers[0].files = 0, reply->count = 0);
+    EXPECT_REFUSED(e.answers[0].files = 0, reply->count = 0, e.answers[1] = good_answer(),
+                   e.count = 2);
     EXPECT_REFUSED(reply->all.count = 1);
     EXPECT_REFUSED(reply->chunk_bytes[1] = UINT64_MAX); /* chunks above their sum, and below */
     EXPECT_REFUSED(reply->chunk_bytes[1] = 2048);

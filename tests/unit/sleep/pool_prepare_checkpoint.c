@@ -197,17 +197,3 @@ KIT_TEST(pool_prepare_checkpoint, the_report_counts_plain_blocks)
     kit_free(w, chunk, S(0));
     kit_free(w, plain, S(0));
 }
-
-SCENE_TEST(pool_prepare_checkpoint, the_device_notices_calls_of_a_checkpointed_process,
-           open_scene(r, NULL))
-{
-    w->violations_meant = 1;
-    EXPECT_OK(mend_sim_checkpoint(w->sim, NULL));
-    EXPECT_INVALID(mend_sim_checkpoint(w->sim, NULL));
-    uint64_t free_bytes = 0;
-    uint64_t total_bytes = 0;
-    EXPECT_INT_EQ(MEND_DRIVER_NOT_PERMITTED,
-                  w->driver->memory_info(w->driver, &free_bytes, &total_bytes));
-    EXPECT_OK(mend_sim_restore(w->sim));
-    EXPECT_INVALID(mend_sim_restore(w->sim));
-}

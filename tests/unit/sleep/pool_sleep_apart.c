@@ -3,7 +3,6 @@
 #include "tests/unit/sleep/sleep_rig.h"
 
 #define BLOCK (120 * MEND_KIB)
-enum { TAGS = 3, ROUNDS = 4 };
 
 /* `tag` 0: none. */
 static void *alloc_tagged(mend_world *w, uint64_t tag, uint64_t size_bytes)
@@ -21,25 +20,6 @@ static void expect_sleep(mend_world *w, uint64_t tag, uint64_t size_bytes)
     EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(tag, MEND_BACKUP_HOST, ), &report));
     EXPECT_FIELDS(report, stayed_bytes, 0, host_bytes, size_bytes);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-}
-
-/* Large and small ones in turn, of two tags and of none. */
-KIT_TEST(pool_sleep_apart, all_of_a_tag_sleeps_the_first_time)
-{
-    void *large[TAGS][ROUNDS];
-    void *small[TAGS][ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
-        for (uint64_t tag = 0; tag < TAGS; tag++) {
-            large[tag][i] = alloc_tagged(w, tag, BLOCK);
-            small[tag][i] = alloc_tagged(w, tag, 4 * MEND_KIB);
-        }
-    }
-    expect_sleep(w, 1, ROUNDS * (BLOCK + 4 * MEND_KIB));
-    expect_sleep(w, 2, ROUNDS * (BLOCK + 4 * MEND_KIB));
-    for (int tag = 0; tag < TAGS; tag++) {
-        kit_release_row(w, large[tag], ROUNDS, BLOCK, S(0));
-        kit_release_row(w, small[tag], ROUNDS, 4 * MEND_KIB, S(0));
-    }
 }
 
 /* Memory of a tag beside its blocks is a part of them, not a usual chunk of 1 MiB. */

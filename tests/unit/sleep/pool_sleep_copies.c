@@ -1,9 +1,11 @@
 /* Pinned memory of the host that wakes leave for the next sleep. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "map/map.h"
 #include "pool/pool.h"
+#include "sim/state.h"
 #include "sleep/sleep.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
@@ -199,9 +201,7 @@ SLEEP_TEST(pool_sleep_copies, pinned_memory_is_hardly_more_than_what_slept)
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
         EXPECT_TRUE(mend_world_ledger(w).host_bytes <= ALL * 5 / 4);
         kit_alloc_written_row(w, others, OTHERS, sizes[i], S(0));
-        for (int at = 0; at < SLEEP_BLOCKS; at++) {
-            kit_free(w, r->blocks[at], S(0));
-        }
+        kit_free_row(w, r->blocks, SLEEP_BLOCKS, S(0));
         if (i == 0) { /* theirs fits */
             kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
         }
@@ -211,9 +211,7 @@ SLEEP_TEST(pool_sleep_copies, pinned_memory_is_hardly_more_than_what_slept)
         EXPECT_TRUE(mend_world_check(w));
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
         kit_release_row(w, others, OTHERS, sizes[i], S(0));
-        for (int at = 0; at < SLEEP_BLOCKS; at++) {
-            r->blocks[at] = kit_alloc_written(w, SLEEP_BLOCK, S(0));
-        }
+        kit_alloc_written_row(w, r->blocks, SLEEP_BLOCKS, SLEEP_BLOCK, S(0));
     }
 }
 
@@ -229,4 +227,34 @@ SLEEP_TEST(pool_sleep_copies, they_go_where_the_host_lacks_memory)
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release(w, other, SLEEP_BLOCK / 4, S(0));
+}
+
+/* Small ones are the driver's own, and all are where it refuses that. */
+KIT_SET_TEST(pool_sleep_copies, large_ones_are_pages_of_the_process,
+             w->placement.chunk_bytes = 4 * MEND_MIB)
+{
+    static const uint64_t sizes[] = {3 * MEND_MIB, 2 * MEND_MIB, MEND_MIB};
+    void *blocks[3];
+    const void *pages;
+    unsigned char is_there;
+    w->sim->registers_host = w->pool->heap.device.host_register = true;
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = kit_alloc_with(w, sizes[i], S(0), .sleep_tag = 1 + (uint64_t)i);
+        kit_write(w, S(0), blocks[i], sizes[i]);
+    }
+    for (uint64_t refused = 0; refused < 2; refused++) {
+        kit_fail(w, "host_register", refused == 0 ? 9 : 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
+        cycle(w);
+        EXPECT_OK(mend_sleep(w->pool, NULL, NULL)); /* in the same pages */
+        EXPECT_LEDGER(w, host_bytes, (7 - refused) * MEND_MIB);
+        EXPECT_OK(mend_read_backup(w->pool, blocks[0], 1, NULL, &pages));
+        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+        EXPECT_OK(mend_set_backup_cache_limit(w->pool, 0));
+        EXPECT_LEDGER(w, host_allocations, 0);
+        EXPECT_TRUE(mincore((void *)(uintptr_t)pages, 4096, &is_there) != 0);
+        EXPECT_OK(mend_set_backup_cache_limit(w->pool, UINT64_MAX));
+    }
+    for (int i = 0; i < 3; i++) {
+        kit_release(w, blocks[i], sizes[i], S(0));
+    }
 }

@@ -3,10 +3,8 @@
 
 static bool is_dropped(mend_world *w, const void *memory)
 {
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
     EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_get_block_info(w->pool, memory, &info));
-    return info.contents_dropped != 0;
+    return kit_info(w, memory).contents_dropped != 0;
 }
 
 SLEEP_TEST(pool_sleep_dropped, the_next_block_there_does_not)

@@ -76,6 +76,11 @@ SHAREABLE_TEST(pool_sleep_edges, exported_memory_is_not_said_to_be_released)
     EXPECT_FIELDS(report, asleep_bytes, MEND_MIB, released_bytes, 0);
     EXPECT_STATS(w, reserved_bytes, 0);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_sleep(w->pool, NULL, &report));
+    EXPECT_U64_EQ(MEND_MIB, report.released_bytes); /* the new chunk */
+    EXPECT_ERROR(ASLEEP,
+                 mend_export(w->pool, kept, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release(w, kept, MEND_MIB / 2, NULL);
 }
 
@@ -100,6 +105,10 @@ SHAREABLE_TEST(pool_sleep_edges, neighbours_are_kept_where_each_is_to_be)
 
 SLEEP_TEST(pool_sleep_edges, a_refused_wake_tells_what_the_device_can_give)
 {
+    kit_free(w, kit_alloc(w, 3 * SLEEP_BLOCK, NULL), NULL);
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 1), NULL));
+    EXPECT_STATS(w, reserved_bytes, 3 * SLEEP_BLOCK);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     mend_sim_set_foreign_bytes(w->sim, 0, 64 * MEND_MIB - 3 * SLEEP_BLOCK);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL));

@@ -114,6 +114,9 @@ SLEEP_TEST(pool_sleep_faults, a_question_about_captures_that_is_refused_is_no_la
 SLEEP_TEST(pool_sleep_faults, a_pass_fails_while_a_chunk_stays_away)
 {
     kit_fail(w, "unmap", 2, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_REFUSAL(DRIVER, "cuMemUnmap", mend_sleep(w->pool, NULL, NULL));
+    EXPECT_STATS(w, unmapped_blocks, 0);
+    kit_fail(w, "unmap", 2, 1, MEND_DRIVER_UNKNOWN);
     kit_fail(w, "map", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
     mend_sim_clear_faults(w->sim);

@@ -17,16 +17,17 @@ static mend_sim_graph *capture_with(mend_world *w, uint64_t tag)
 
 /* The backup of the block goes with it, though a graph may need the memory around it. The rest goes
  * with the graph. */
-KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_graph_pool)
+KIT_EACH(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_graph_pool, int,
+         in_file, 2, kit_open_default(w))
 {
     mend_graph_pool *graph_pool = kit_begin_captured_graph_pool(w, S(0));
     kit_leave_in_flight(w, size_bytes, S(0), 10, S(0));
     void *held = kit_alloc(w, size_bytes - MEND_MIB, S(0));
     mend_sim_graph *graph = kit_end_captured_graph_pool(w, S(0), graph_pool);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_TRUE(mend_world_stats(w).backup_host_bytes > 0);
+    EXPECT_OK(mend_sleep(w->pool, in_file ? SLEEP_IN_FILE : NULL, NULL));
+    EXPECT_TRUE(mend_world_stats(w).backup_host_bytes > 0 || in_file);
     kit_free(w, held, S(0));
-    EXPECT_STATS(w, backup_host_bytes, 0);
+    EXPECT_STATS(w, backup_host_bytes, 0, backup_file_bytes, 0);
     EXPECT_LEDGER(w, host_allocations, 0);
     EXPECT_TRUE(mend_world_stats(w).asleep_bytes > 0);
     EXPECT_TRUE(mend_world_check(w));
@@ -68,8 +69,16 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
     EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_DISCARD, ), NULL));
     mend_sim_graph_destroy(w->sim, first); /* and so it ends asleep */
     mend_sim_graph_destroy(w->sim, second);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(7, MEND_DISCARD, ), NULL));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(7, MEND_DISCARD, .others = MEND_STAY_RESIDENT), NULL));
     EXPECT_STATS(w, asleep_bytes, 0);
+    for (int stays = 0; stays < 2; stays++) { /* a graph may use a block that stays */
+        EXPECT_OK(mend_sleep(
+            w->pool,
+            SLEEP_TAG(7, stays ? MEND_STAY_RESIDENT : MEND_BACKUP_HOST, .others = MEND_BACKUP_HOST),
+            NULL));
+        EXPECT_STATS(w, asleep_bytes, (stays ? 1 : 2) * size_bytes);
+        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    }
     kit_launch_graph(w, other, S(1));
     kit_release(w, block, size_bytes, S(0));
     mend_sim_graph_destroy(w->sim, other);

@@ -1,15 +1,8 @@
 /* Committed pages of ranges sleep as blocks do: their memory is released, every byte comes back,
  * and they are decommitted, committed again and destroyed meanwhile. */
 
-#include "tests/support/files.h"
+#include "tests/unit/pool/pages.h"
 #include "tests/unit/sleep/sleep_rig.h"
-
-static mend_range_info info_of(mend_range *range)
-{
-    mend_range_info info = MEND_RANGE_INFO_INIT;
-    EXPECT_OK(mend_range_get_info(range, &info));
-    return info;
-}
 
 /* Pages alone, four of two tags, and a pool that sleeps. */
 static bool open_pages(sleep_rig *r)
@@ -94,43 +87,4 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_commit_says_that_old_memory_is_in_the_way, op
     commit_and_write(r, 2);
     commit_and_write(r, 1);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-}
-
-SLEEP_RIG_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing, open_pages(r))
-{
-    void *blocks[3];
-    kit_alloc_written_row(w, blocks, 3, 192 * MEND_KIB, S(0));
-    enum { CYCLES = 1000 };
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    const int files = mend_test_open_files();
-    const mend_sim_ledger before = mend_world_ledger(w);
-    const mend_stats were = mend_world_stats(w);
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    options.directory = sleep_rig_directory();
-    for (int i = 0; i < CYCLES; i++) {
-        options.others = i % 16 == 15 ? MEND_BACKUP_FILE : MEND_BACKUP_HOST;
-        ASSERT_TRUE(mend_sleep(w->pool, &options, NULL) == MEND_OK);
-        if (i % 4 == 0) { /* before the wake, and after it */
-            ASSERT_TRUE(decommit(r, i / 4 % SLEEP_PAGES, 1) == MEND_OK);
-        }
-        if (i % 8 == 0) {
-            commit_and_write(r, i / 4 % SLEEP_PAGES);
-        }
-        ASSERT_TRUE(mend_wake(w->pool, NULL, 0, NULL) == MEND_OK);
-        if (i % 8 == 4) {
-            commit_and_write(r, i / 4 % SLEEP_PAGES);
-        }
-    }
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_TRUE(mend_world_ledger(w).host_bytes <= 8 * SLEEP_PAGE);
-    EXPECT_OK(mend_set_backup_cache_limit(w->pool, 0));
-    const mend_sim_ledger after = mend_world_ledger(w);
-    EXPECT_FIELDS(after, chunk_bytes, before.chunk_bytes, handles, before.handles);
-    EXPECT_FIELDS(after, mappings, before.mappings, address_bytes, before.address_bytes);
-    EXPECT_FIELDS(after, streams, before.streams, events, before.events, host_bytes, 0);
-    EXPECT_TRUE(mend_test_files_are(files));
-    EXPECT_STATS(w, reserved_bytes, were.reserved_bytes, range_bytes, were.range_bytes);
-    EXPECT_STATS(w, wakes, CYCLES);
-    kit_release_row(w, blocks, 3, 192 * MEND_KIB, S(0));
-    mend_set_alloc_options(NULL, NULL);
 }

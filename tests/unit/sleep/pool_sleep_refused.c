@@ -1,5 +1,9 @@
 /* Refusals of a sleep and a wake, with their errors, and without any change. */
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/support/files.h"
 #include "tests/unit/sleep/sleep_rig.h"
@@ -20,6 +24,9 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
         *SLEEP_TAG(1, MEND_STAY_RESIDENT + 1, ),
         *SLEEP_TAG(1, -1, ),
         *SLEEP_TAG(1, MEND_BACKUP_HOST, .others = MEND_BACKUP_FILE),
+        *SLEEP_TAG(1, MEND_BACKUP_FILE, ),
+        *SLEEP_TAG(1, MEND_BACKUP_HOST, .rule_bytes = 12),
+        *KIT_OPTIONS(mend_sleep_options, .graphs = MEND_BACKUP_HOST),
         *KIT_OPTIONS(mend_sleep_options, .rule_count = 1),
         *KIT_OPTIONS(mend_sleep_options, .others = MEND_STAY_RESIDENT + 1),
         *KIT_OPTIONS(mend_sleep_options, .skip_pinned = 2),
@@ -32,8 +39,6 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
     expect_awake(r);
 }
 
-/* A tag that is misspelt names nothing, and the call succeeds. The rules are of a later version,
- * which has a field more. */
 SLEEP_TEST(pool_sleep_refused, of_pinned_chunks_the_first_is_named)
 {
     char words[64];
@@ -44,8 +49,9 @@ SLEEP_TEST(pool_sleep_refused, of_pinned_chunks_the_first_is_named)
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .skip_pinned = 1), &report));
     EXPECT_FIELDS(report, pinned_bytes, 2 * SLEEP_BLOCK, stayed_bytes, 2 * SLEEP_BLOCK);
-    EXPECT_OK(mend_unpin(w->pool, r->blocks[0], 512));
     EXPECT_OK(mend_unpin(w->pool, r->blocks[2], 512));
+    EXPECT_INVALID(mend_unpin(w->pool, r->blocks[2], 512));
+    EXPECT_OK(mend_unpin(w->pool, r->blocks[0], 512));
 }
 
 /* Of a block in several chunks, one of which is pinned, the report has that one's part. */
@@ -125,7 +131,7 @@ SLEEP_TEST(pool_sleep_refused, a_wake_without_pinned_memory_says_what_it_is_for)
 /* The system would end the process by a signal. */
 SLEEP_TEST(pool_sleep_refused, a_limit_of_file_sizes_is_named)
 {
-    const mend_sleep_options options = *SLEEP_IN_FILE;
+    mend_sleep_options options = *SLEEP_IN_FILE;
     const uint64_t limits[] = {0, SLEEP_BLOCK / 2, SLEEP_BLOCKS * SLEEP_BLOCK - 1};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         mend_test_shared_limit_file_size(limits[i]);
@@ -134,6 +140,53 @@ SLEEP_TEST(pool_sleep_refused, a_limit_of_file_sizes_is_named)
         expect_awake(r);
     }
     mend_test_shared_limit_file_size(SLEEP_BLOCKS * SLEEP_BLOCK);
+    options.keep_free = 2; /* simulated memory would be a file, too */
     EXPECT_OK(mend_sleep(w->pool, &options, NULL));
+    mend_test_shared_limit_file_size(0);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL)); /* which only reads */
     mend_test_shared_limit_file_size(UINT64_MAX);
+}
+
+/* ---- files that the system passes otherwise -------------------------------------------------- */
+
+enum { AS_A_WHOLE, IN_PARTS, CUT, REFUSED };
+static atomic_int files_pass;
+
+/* In the place of the C library's. */
+static ssize_t pass(long call, int file, uintptr_t bytes, size_t size_bytes, off_t at)
+{
+    static atomic_uint calls;
+    const bool in_parts = files_pass == IN_PARTS;
+    errno = in_parts ? EINTR : EIO;
+    size_bytes = in_parts && size_bytes > 300000 ? 300000 : size_bytes;
+    return files_pass == REFUSED || (in_parts && ++calls % 2 == 0) ? -1
+           : files_pass == CUT                                     ? 0
+                               : syscall(call, file, bytes, size_bytes, at);
+}
+
+ssize_t pwrite(int file, const void *bytes, size_t size_bytes, off_t at)
+{
+    return pass(SYS_pwrite64, file, (uintptr_t)bytes, size_bytes, at);
+}
+
+ssize_t pread(int file, void *bytes, size_t size_bytes, off_t at)
+{
+    return pass(SYS_pread64, file, (uintptr_t)bytes, size_bytes, at);
+}
+
+SLEEP_TEST(pool_sleep_refused, a_file_passes_in_parts_or_not_at_all)
+{
+    const int files = mend_test_open_files();
+    files_pass = REFUSED;
+    EXPECT_REFUSAL(SYSTEM, "not be written", mend_sleep(w->pool, SLEEP_IN_FILE, NULL));
+    expect_awake(r);
+    files_pass = IN_PARTS;
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_IN_FILE, NULL));
+    for (files_pass = CUT; files_pass <= REFUSED; files_pass++) {
+        EXPECT_REFUSAL(SYSTEM, "not be read", mend_wake(w->pool, NULL, 0, NULL));
+    }
+    files_pass = IN_PARTS;
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    files_pass = AS_A_WHOLE;
+    EXPECT_TRUE(mend_test_files_are(files));
 }

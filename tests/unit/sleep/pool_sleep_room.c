@@ -27,20 +27,6 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
-{
-    mend_pool *peer = kit_pool(w);
-    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 4 * MEND_MIB, S(0)), S(0)));
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCK));
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit is short of", mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_STATS(w, peer_pool_trims, 0);
-    EXPECT_U64_EQ(4 * MEND_MIB, kit_stats(peer).reserved_bytes);
-    EXPECT_OK(mend_set_limit(w->pool, 0));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_pool_destroy(peer));
-}
-
 static mend_wants want_two(KIT_UNUSED mend_others *others)
 {
     return (mend_wants){.bytes = 2 * SLEEP_BLOCK};
@@ -72,11 +58,15 @@ SLEEP_TEST(pool_sleep_room, a_wake_needs_room_beside_plain_blocks)
 {
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCKS * SLEEP_BLOCK));
+    mend_pool *peer = kit_pool(w);
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 4 * MEND_MIB, S(0)), S(0)));
     void *plain = kit_alloc_with(w, 2 * SLEEP_BLOCK, S(0), .plain = 1);
     EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit is short of 2.00 MiB",
                    mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_U64_EQ(4 * MEND_MIB, kit_stats(peer).reserved_bytes); /* it can give no room there */
     kit_free(w, plain, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_pool_destroy(peer));
 }
 
 /* Without the wait for it the answer would be out of memory. */
@@ -217,8 +207,10 @@ KIT_SET_TEST(pool_sleep_room, chunks_side_by_side_get_access_by_one_call,
     void *block = kit_alloc_written(w, 7 * MEND_MIB, S(0));
     EXPECT_STATS(w, chunks, 4);
     EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), NULL));
-    kit_observed(w, count_accesses, &calls, EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL)));
+    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
+    kit_observed(w, count_accesses, &calls, EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken)));
     EXPECT_INT_EQ(1, calls);
+    EXPECT_U64_EQ(7 * MEND_MIB, woken.reused_bytes);
     kit_release(w, block, 7 * MEND_MIB, S(0));
 }
 

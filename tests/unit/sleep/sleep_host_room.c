@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 /* A file below the root, whose folders are made. */
@@ -62,4 +64,24 @@ MEND_TEST(sleep_host_room, it_is_the_least_that_the_machine_and_the_graph_pools_
         EXPECT_U64_EQ(steps[i].room, mend_host_room_bytes(root));
     }
     EXPECT_INT_EQ(0, nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS));
+}
+
+static unsigned char is_there[3 * MEND_PINNED_PAGE_BYTES / 4096];
+
+static bool lacks(void *pages)
+{
+    return mincore(pages, 4096, is_there) != 0;
+}
+
+/* By several threads, where there are several processors. */
+MEND_TEST(sleep_host_room, pinned_pages_are_written_and_not_for_children)
+{
+    for (size_t size = MEND_PINNED_PAGE_BYTES; size <= 3 * MEND_PINNED_PAGE_BYTES; size *= 3) {
+        char *pages = mend_pinned_pages(size);
+        ASSERT_U64_EQ(0, (uintptr_t)pages % MEND_PINNED_PAGE_BYTES);
+        EXPECT_INT_EQ(0, mincore(pages, size, is_there));
+        EXPECT_TRUE(memchr(is_there, 0, size / 4096) == NULL);
+        EXPECT_TRUE(mend_test_holds_in_a_child(lacks, pages));
+        EXPECT_INT_EQ(0, munmap(pages, size));
+    }
 }
