@@ -87,9 +87,8 @@ static mend_compact_report compact(rig *r, const mend_compact_limits *limits)
 #define THIN_TEST(suite, name, memory_bytes)                                                       \
     KIT_CASE(suite, name, rig, r, open_thin(r, memory_bytes), close_rig(r))
 
-static void let_time_pass(void *context, const char *call, int is_after)
+static void let_time_pass(void *context, KIT_UNUSED const char *call, int is_after)
 {
-    (void)call;
     mend_sim_advance(context, is_after ? 1000000 : 0);
 }
 

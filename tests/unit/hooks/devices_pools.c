@@ -304,18 +304,16 @@ DEVICES_TEST(devices_pools, a_stream_is_forgotten_where_there_is_a_pool)
     EXPECT_ERROR(NO_DEVICE, mend_device_unregister_stream(64, S(0)));
 }
 
-static void *inherited_block;
-
-static bool is_refused_what_it_inherited(KIT_UNUSED void *argument)
+static bool is_refused_what_it_inherited(void *block)
 {
     mend_pool *pool = NULL;
     void *pointer = NULL;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     return mend_pool_for_device(0, &pool) == MEND_ERROR_FORKED &&
            mend_device_alloc(0, 512, NULL, &pointer) == MEND_ERROR_FORKED &&
-           mend_device_free(0, inherited_block, 512, NULL) == MEND_ERROR_FORKED &&
-           mend_device_free(MEND_ALL_DEVICES, inherited_block, 512, NULL) == MEND_ERROR_FORKED &&
-           mend_device_block_info(MEND_ALL_DEVICES, inherited_block, &info) == MEND_ERROR_FORKED &&
+           mend_device_free(0, block, 512, NULL) == MEND_ERROR_FORKED &&
+           mend_device_free(MEND_ALL_DEVICES, block, 512, NULL) == MEND_ERROR_FORKED &&
+           mend_device_block_info(MEND_ALL_DEVICES, block, &info) == MEND_ERROR_FORKED &&
            mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, NULL) == MEND_ERROR_FORKED;
 }
 
@@ -327,8 +325,9 @@ static bool may_make_its_own(KIT_UNUSED void *argument)
 
 DEVICES_TEST(devices_pools, a_child_inherits_no_pool_but_may_make_those_its_parent_had_not)
 {
-    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, NULL, &inherited_block));
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused_what_it_inherited, NULL));
+    void *block = NULL;
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, NULL, &block));
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused_what_it_inherited, block));
     EXPECT_TRUE(mend_test_holds_in_a_child(may_make_its_own, NULL));
-    EXPECT_OK(mend_device_free(0, inherited_block, 512, NULL));
+    EXPECT_OK(mend_device_free(0, block, 512, NULL));
 }

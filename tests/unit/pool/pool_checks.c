@@ -118,14 +118,14 @@ KIT_LAST_TEST(pool_checks, what_sleeps_or_is_of_graphs_is_not_read_at_the_end,
 
 POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
 {
-    static const uint64_t sizes[] = {1000, 64 * KIB, MEND_MIB, 5 * MEND_MIB, 5 * MEND_MIB};
+    static const uint64_t sizes[] = {1000, 5 * MEND_MIB, 5 * MEND_MIB, 5 * MEND_MIB, 64 * KIB};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         char words[96];
         void *again = NULL;
         char *block = tagged(w, sizes[i]);
         write_byte(w, block + 1001, S(0)); /* it has no guard */
         kit_free(w, block, S(0));
-        const uint64_t at = i % 2 == 0 ? sizes[i] / 32 : sizes[i] - 1;
+        const uint64_t at = (uint64_t[]){sizes[i] / 32, sizes[i] - 1, sizes[i] / 65 * 32}[i % 3];
         write_byte(w, block + at, S(0));
         snprintf(words, sizeof(words),
                  "(%d bytes, tag 71, step) was written after its free: the first byte that differs "
@@ -169,8 +169,8 @@ POISONED(poison_is_known_in_every_part_that_is_given_out)
     EXPECT_REFUSAL(CORRUPTION, "the first byte that differs is 261120",
                    mend_alloc(w->pool, 768 * KIB, S(0), &again));
     const mend_alloc_options *middle = KIT_OPTIONS(mend_alloc_options, .address = blocks[1]);
-    EXPECT_OK(mend_alloc_with(w->pool, 256 * KIB, S(0), middle, &again));
     write_byte(w, blocks[0] + 17, S(0)); /* before it */
+    EXPECT_OK(mend_alloc_with(w->pool, 256 * KIB, S(0), middle, &again));
     EXPECT_REFUSAL(CORRUPTION, "the first byte that differs is 17",
                    mend_alloc(w->pool, 256 * KIB, S(0), &(void *){NULL}));
 }

@@ -43,9 +43,8 @@ static bool open_recorded(mend_world *w, uint64_t keep_bytes)
 
 static int warnings;
 
-static void hear(void *unused, mend_log_level level, const char *text)
+static void hear(KIT_UNUSED void *unused, mend_log_level level, const char *text)
 {
-    (void)unused;
     warnings += level == MEND_LOG_WARNING &&
                 (strstr(text, "be written") != NULL || strstr(text, "recorded:") != NULL);
 }
@@ -90,11 +89,12 @@ RECORDING_TEST(it_has_the_events_of_the_history)
     EXPECT_U64_EQ(MEND_TIB, error.oom_report->requested_bytes);
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), ROOM, &count));
-    EXPECT_STATS(w, record_lost, 0);
+    const mend_stats stats = mend_world_stats(w);
     EXPECT_OK(mend_pool_destroy(w->pool));
     EXPECT_TRUE(test_recording_read(path, &r->file));
-    EXPECT_TRUE(r->file.has_ended && !r->file.is_exit && warnings == 0);
-    EXPECT_U64_EQ((uint64_t)getpid(), r->file.run.process);
+    EXPECT_TRUE(r->file.has_ended && !r->file.is_exit && warnings == 0 && stats.record_lost == 0);
+    EXPECT_FIELDS(r->file.run, process, (uint64_t)getpid(), limit_bytes, stats.limit_bytes,
+                  memory_bytes, stats.device_bytes);
     EXPECT_STR_EQ("recorded step", r->file.scope);
     EXPECT_STR_EQ("recorded stream", r->file.name.name);
     EXPECT_FIELDS(r->file.name, kind, MEND_NAME_STREAM, number, 99);
@@ -144,6 +144,8 @@ RECORDING_TEST(a_full_file_keeps_the_newest_and_all_that_lives)
     struct stat about = {0};
     ASSERT_TRUE(open_recorded(w, MEND_MIB));
     EXPECT_OK(mend_set_name(MEND_NAME_STREAM, 98, "a name of each lap"));
+    EXPECT_OK(mend_scope_push("a scope of each lap", 0));
+    EXPECT_OK(mend_scope_pop());
     for (int i = 0; i < LIVE; i++) {
         kit_alloc(w, 512, NULL);
     }
@@ -167,13 +169,13 @@ RECORDING_TEST(a_full_file_keeps_the_newest_and_all_that_lives)
     EXPECT_U64_EQ(LIVE, r->file.live.count);
     EXPECT_TRUE(r->file.run.live_blocks >= LIVE);
     EXPECT_STR_EQ("a name of each lap", r->file.name.name);
+    EXPECT_STR_EQ("a scope of each lap", r->file.scope);
     mend_sim_destroy(w->sim);
 }
 
 /* A program that ends without an end of its pool, as with PyTorch. */
-static bool work_and_exit(void *unused)
+static bool work_and_exit(KIT_UNUSED void *unused)
 {
-    (void)unused;
     mend_world w;
     if (open_recorded(&w, KEPT)) {
         kit_alloc(&w, 1024, NULL);
@@ -191,9 +193,8 @@ RECORDING_TEST(a_process_that_exits_ends_it)
     EXPECT_U64_EQ(1024, r->file.live.list[0].requested_bytes);
 }
 
-static void kill_at_a_write(const void *bytes, size_t count)
+static void kill_at_a_write(const void *bytes, KIT_UNUSED size_t count)
 {
-    (void)count;
     mend_record_head head;
     memcpy(&head, bytes, sizeof(head));
     writes.laps += head.mark == MEND_RECORD_MARK && head.kind == MEND_RECORD_RUN;
@@ -207,9 +208,8 @@ static void kill_at_a_write(const void *bytes, size_t count)
 
 /* Each list is two blocks. The last list has more blocks than the one before, in other places. */
 enum { LIVED = 5000, LATER = 200 };
-static bool work_until_killed(void *unused)
+static bool work_until_killed(KIT_UNUSED void *unused)
 {
-    (void)unused;
     mend_world w;
     mend_test_before_writes(kill_at_a_write);
     if (!kit_open_set(&w, w.sim_config.content = MEND_SIM_CONTENT_NONE) ||
@@ -311,9 +311,8 @@ RECORDING_TEST(a_pool_beside_256_others_is_created_and_not_recorded)
 }
 
 /* The pool goes on. Unwritten events are counted, nothing else is, and the log says it once. */
-static bool fill_the_disk(void *unused)
+static bool fill_the_disk(KIT_UNUSED void *unused)
 {
-    (void)unused;
     mend_world w;
     mend_stats stats = MEND_STATS_INIT;
     mend_log_set_sink(hear, NULL);

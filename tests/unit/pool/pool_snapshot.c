@@ -25,10 +25,8 @@ static char file[64];
 static atomic_int written; /* snapshots, and failed ones */
 static atomic_int refused;
 
-static void hear(void *unused, mend_log_level level, const char *text)
+static void hear(KIT_UNUSED void *unused, KIT_UNUSED mend_log_level level, const char *text)
 {
-    (void)unused;
-    (void)level;
     atomic_fetch_add(&written, strstr(text, "snapshot of the pool on device 0: /") == text);
     atomic_fetch_add(&refused, strstr(text, "no snapshot of the pool on device 0") == text);
 }
@@ -106,7 +104,7 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     const mend_stats stats = mend_world_stats(w);
     ASSERT_TRUE(test_recording_read(file_of(1), &r));
     EXPECT_TRUE(!r.has_ended && r.run.process == (uint64_t)getpid());
-    EXPECT_U64_EQ(stats.limit_bytes, r.run.limit_bytes);
+    EXPECT_FIELDS(r.run, limit_bytes, stats.limit_bytes, memory_bytes, stats.device_bytes);
     EXPECT_STR_EQ("in the snapshot", r.scope);
     EXPECT_U64_EQ(stats.live_bytes, bytes_of(&r.live, MEND_EVENT_ALLOC));
     EXPECT_U64_EQ(stats.reserved_bytes, bytes_of(&r.events, MEND_EVENT_MAP));

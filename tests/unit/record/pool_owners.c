@@ -78,9 +78,8 @@ KIT_TEST(pool_owners, what_has_no_tag_counts_for_its_sleep_tag)
     EXPECT_OK(mend_set_name(MEND_NAME_TAG, 5, ""));
 }
 
-static uint32_t one_stack(void *context, uint64_t size_bytes)
+static uint32_t one_stack(KIT_UNUSED void *context, uint64_t size_bytes)
 {
-    (void)context;
     return size_bytes > 0;
 }
 
@@ -329,6 +328,7 @@ KIT_TEST_IN(pool_owners, out_of_memory_names_the_largest_and_the_suspect,
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 17 * MEND_MIB, S(0), &block));
     EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(error.oom_report->owners[0] == NULL && error.oom_report->suspect == NULL);
+    alloc_as(w, "small", 0, 512);
     run(w, &programs[0]);
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 12 * MEND_MIB, S(0), &block));
     EXPECT_OK(mend_get_last_error(&error));
@@ -339,7 +339,8 @@ KIT_TEST_IN(pool_owners, out_of_memory_names_the_largest_and_the_suspect,
     EXPECT_FIELDS(*oom_report->owners[0], live_blocks, 100, live_bytes, 100 * 128 * KIB);
     EXPECT_U64_EQ(oom_report->owners[0]->growth_bytes, oom_report->suspect->growth_bytes);
     EXPECT_STR_EQ("cache", oom_report->suspect->name);
-    EXPECT_TRUE(oom_report->owners[1] == NULL);
+    EXPECT_STR_EQ("small", oom_report->owners[1]->name);
+    EXPECT_TRUE(oom_report->owners[2] == NULL);
     EXPECT_INVALID(mend_alloc(w->pool, 0, S(0), &block));
     EXPECT_OK(mend_get_last_error(&error));
     EXPECT_TRUE(error.oom_report == NULL);
@@ -415,7 +416,7 @@ KIT_TEST(pool_owners, a_list_takes_what_there_is_room_for)
 {
     mend_owner h[MOST] = {{.live_bytes = 1}};
     size_t count = 77;
-    alloc_as(w, NULL, 1, MEND_MIB);
+    void *lowest = alloc_as(w, NULL, 1, MEND_MIB);
     alloc_as(w, NULL, 2, 2 * MEND_MIB);
     EXPECT_OK(mend_get_owners(w->pool, 0, NULL, sizeof(*h), 0, &count));
     EXPECT_U64_EQ(2, count);
@@ -439,6 +440,9 @@ KIT_TEST(pool_owners, a_list_takes_what_there_is_room_for)
     alloc_as(w, NULL, 4, 2 * MEND_MIB);
     EXPECT_OK(mend_get_owners(w->pool, 0, h, sizeof(*h), SIZE_MAX / 2, &count));
     EXPECT_TRUE(h[0].tag == 2 && h[1].tag == 4); /* of equal ones the older one is first */
+    kit_free(w, lowest, S(0));
+    alloc_as(w, NULL, 4, MEND_MIB); /* the newest is met last */
+    EXPECT_TRUE(list(w, h) == 3 && h[1].tag == 2 && h[1].stack == 0);
 }
 
 /* It rose in half of the stretches, all of them the first. */

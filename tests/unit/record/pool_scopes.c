@@ -181,9 +181,8 @@ static void *in_other_thread(mend_world *w, const char *scope)
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 /* The thread itself has its scopes, and shares one that it begins. */
-static bool shares_only_its_own(void *unused)
+static bool shares_only_its_own(KIT_UNUSED void *unused)
 {
-    (void)unused;
     bool is_right = mend_scope_push("inside", 0) == MEND_OK && mend_process_common_scope == 0 &&
                     mend_scope_push("mine", MEND_SCOPE_OF_ALL_THREADS) == MEND_OK &&
                     mend_process_common_scope != 0;

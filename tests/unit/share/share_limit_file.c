@@ -152,10 +152,8 @@ SCENE_TEST(share_limit_file, the_claim_of_a_pool_ends_with_it_beside_a_child)
 /* Stops before its write of this number, from 1 on. */
 static int stops_at;
 
-static void stop_before_a_write(const void *bytes, size_t count)
+static void stop_before_a_write(KIT_UNUSED const void *bytes, KIT_UNUSED size_t count)
 {
-    (void)bytes;
-    (void)count;
     if (--stops_at == 0) {
         raise(SIGSTOP);
     }
@@ -245,9 +243,8 @@ static void keep(const void *bytes, size_t count)
     memcpy(told.slots[told.count++], bytes, count);
 }
 
-static void say_again(const void *bytes, size_t count)
+static void say_again(KIT_UNUSED const void *bytes, size_t count)
 {
-    (void)bytes;
     mend_test_before_writes(NULL);
     if (told.count < 2) { /* that it asks, and then no more */
         EXPECT_TRUE(pwrite(told.file, told.slots[2 * told.count], count, told.at) ==
@@ -273,14 +270,13 @@ KIT_RIG_EACH(share_limit_file, of_two_that_ask_at_once_the_second_withdraws, int
     EXPECT_TRUE(mend_shared_limit_file_claim(two, 600) != is_first); /* it waits for nothing */
     mend_test_before_writes(NULL);
     EXPECT_INT_EQ(is_first ? 2 : 4, told.count); /* asks, no more, asks and claims */
+    EXPECT_U64_EQ(is_first ? 0 : 600, two->own.claimed_bytes);
 }
 
 static mend_limit_slot *other;
 
-static void want_meanwhile(const void *bytes, size_t count)
+static void want_meanwhile(KIT_UNUSED const void *bytes, KIT_UNUSED size_t count)
 {
-    (void)bytes;
-    (void)count;
     mend_test_before_writes(NULL);
     EXPECT_U64_EQ(1, mend_shared_limit_file_want(other, 10));
 }

@@ -146,6 +146,8 @@ QUOTA_TEST(share_quota, memory_of_the_driver_is_claimed_while_it_lives)
     const uint64_t *claimed_bytes = &r->waiter.slot.own.claimed_bytes;
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, r->w.info.context));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->plain_alloc(driver, 100, &address));
+    kit_fail(&r->w, "plain_free", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_INT_EQ(MEND_DRIVER_UNKNOWN, driver->plain_free(driver, address));
     EXPECT_U64_EQ(100, *claimed_bytes);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->plain_free(driver, address));
     EXPECT_U64_EQ(0, *claimed_bytes);
@@ -171,6 +173,7 @@ QUOTA_TEST(share_quota, what_is_free_is_free_of_the_device_and_of_the_limit)
 {
     const mend_driver *driver = r->waiter.others.driver;
     const uint64_t memory_bytes = r->w.sim_config.memory_bytes;
+    r->waiter.others.min_free_bytes = 1;
     for (int is_full = 0; is_full < 2; is_full++) {
         uint64_t free_bytes = 77;
         uint64_t total_bytes = 0;
