@@ -95,15 +95,15 @@ ROOM_TEST(pool_available, a_capture_takes_what_waits_for_the_context)
     EXPECT_U64_EQ(7 * MEND_MIB, expect_served(w, MEND_NO_STREAM));
 }
 
-/* The parts of a chunk on both sides of what another stream uses. */
+/* The parts of a chunk on both sides of memory that another stream uses. */
 KIT_TEST_IN(pool_available, memory_in_use_parts_what_is_free, kit_open_allowing(w, MEND_MIB, -1))
 {
     void *row[4];
     kit_alloc_row(w, row, 4, MEND_MIB / 4, S(0));
-    EXPECT_OK(mend_record_stream(w->pool, row[1], S(1)));
-    kit_use(w, S(1), row[1], MEND_MIB / 4, 1000);
-    kit_free_row(w, row, 3, S(0));
-    EXPECT_U64_EQ(MEND_MIB / 4, expect_served(w, S(0)));
+    EXPECT_OK(mend_record_stream(w->pool, row[2], S(1)));
+    kit_use(w, S(1), row[2], MEND_MIB / 4, 1000);
+    kit_free_row(w, row, 4, S(0));
+    EXPECT_U64_EQ(MEND_MIB / 2, expect_served(w, S(0)));
 }
 
 KIT_TEST_IN(pool_available, a_guard_takes_its_part,

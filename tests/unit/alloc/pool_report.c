@@ -77,9 +77,11 @@ KIT_SET_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give,
              w->sim_config.memory_bytes = 8 * MEND_MIB)
 {
     kit_fail(w, "create", 0, UINT64_MAX, 0);
+    EXPECT_OK(mend_history_start(w->pool, 1));
     expect_refused(w, 3 * MEND_MIB,
                    "The driver refuses memory that it counts as free, as a quota does (MPS, HAMi): "
                    "raise the quota, or free memory.");
+    kit_expect_event(w->pool, MEND_EVENT_OUT_OF_MEMORY, MEND_CAUSE_DEVICE_REFUSED, 3 * MEND_MIB);
     expect_refused(w, 8 * MEND_MIB, "The driver refuses memory that it counts as free");
     mend_sim_clear_faults(w->sim);
     void *live = kit_alloc(w, 5 * MEND_MIB, S(0));
@@ -115,7 +117,7 @@ KIT_SET_TEST(pool_report, says_who_has_what, w->sim_config.memory_bytes = 32 * M
 /* Memory withheld by min_free_bytes is of no other process. */
 KIT_SETTING(keeps_2_mib_free, w->pool_config.min_free_bytes = 2 * MEND_MIB);
 
-/* Of what is released for one chunk, others get the page first that the device lacks. */
+/* Of memory released for one chunk, others get the page first that the device lacks. */
 KIT_TEST_IN(pool_report, what_others_lack_would_not_fit,
             kit_open_with(w, 8 * MEND_MIB, keeps_2_mib_free))
 {

@@ -24,7 +24,7 @@ WAITING_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
     kit_end_stream(w, third);
 }
 
-/* Its memory waits already for what that stream did before. */
+/* Its memory waits already for the earlier work of that stream. */
 WAITING_TEST(pool_streams, a_declared_use_is_later_than_what_the_memory_was_used_for)
 {
     for (int i = 0; i < 3; i++) {

@@ -17,6 +17,9 @@ KIT_EACH(pool_graph_pools, one_of_the_legacy_stream_takes_no_other, int, is_othe
         mend_graph_pool_checkpoint(graph_pool, NULL, sizeof(mend_graph_pool_block), 0, &count));
     EXPECT_U64_EQ(0, count);
     kit_end_graph_pool(graph_pool, S(0));
+    kit_free(w, kit_alloc(w, 512, S(0)), S(0));
+    kit_alloc(w, 512, S(0));
+    EXPECT_STATS(w, cache_hits, 1); /* as before it began */
 }
 
 WORLD_TEST(pool_graph_pools, chunks_of_a_graph_pool_are_for_its_own_requests_until_it_ends)

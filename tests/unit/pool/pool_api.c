@@ -36,6 +36,8 @@ KIT_TEST(pool_api, alloc_rounds_to_the_granule_and_counts)
     EXPECT_FIELDS(stats, live_bytes, 0, peak_live_bytes, 1536);
     EXPECT_OK(mend_reset_peak_stats(w->pool));
     EXPECT_STATS(w, peak_live_bytes, 0);
+    kit_free(w, kit_alloc(w, 512, NULL), NULL); /* now the cache has one that is too small */
+    EXPECT_U64_EQ(1024, kit_info(w, kit_alloc(w, 513, NULL)).usable_bytes);
 }
 
 KIT_TEST(pool_api, steady_state_calls_no_driver)

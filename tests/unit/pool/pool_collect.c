@@ -104,7 +104,7 @@ KIT_EACH(pool_collect, memory_that_was_freed_without_a_stream_goes_back, int, wh
     mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
     kit_free(w, kit_alloc(w, 512, S(1)), S(1));
     kit_leave_in_flight(w, 3 * MEND_MIB, S(0), 10, MEND_NO_STREAM);
-    mend_sim_set_foreign_bytes(w->sim, 0, why == 2 ? 11 * MEND_MIB : 0);
+    mend_sim_set_foreign_bytes(w->sim, 0, why == 2 ? 25 * MEND_MIB / 2 : 0);
     for (int i = 0; i < 3; i++) {
         collect(w);
         pass(w, 20);

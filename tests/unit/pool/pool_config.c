@@ -135,7 +135,7 @@ KIT_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
     EXPECT_OK(mend_history_start(w->pool, 1));
     EXPECT_OK(mend_set_limit(w->pool, UINT64_MAX));
     EXPECT_STATS(w, limit_bytes, 64 * MEND_MIB);
-    kit_expect_event(w->pool, MEND_EVENT_LIMIT, MEND_CAUSE_LIMIT, 64 * MEND_MIB); /* what holds */
+    kit_expect_event(w->pool, MEND_EVENT_LIMIT, MEND_CAUSE_LIMIT, 64 * MEND_MIB); /* in effect */
     kit_alloc(w, 512, NULL);
 }
 

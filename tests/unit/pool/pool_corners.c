@@ -172,6 +172,13 @@ KIT_RIG_EACH(pool_corners, blocks_are_freed_after_the_driver_has_shut_down, int,
     EXPECT_OK(mend_pool_destroy(w->pool));
 }
 
+KIT_LAST_TEST(pool_corners, the_end_tells_of_memory_that_the_driver_keeps, kit_open_default(w))
+{
+    kit_alloc(w, MEND_MIB, NULL);
+    kit_fail(w, "release", 0, 2, MEND_DRIVER_UNKNOWN); /* both tries */
+    EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
+}
+
 /* The device is lost while the end waits for it. Memory is released to a driver that takes it.
  */
 KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit_open_default(w))

@@ -179,6 +179,7 @@ RIG_TEST(pins_and_graph_pools_are_told, open_rig(r))
     for (int i = 0; i < 3; i++) {
         EXPECT_TRUE(r->events[i].graph_pool == graph_pool);
         EXPECT_INT_EQ(i < 2, r->events[i].is_for_graphs);
+        EXPECT_PTR_EQ(i < 2 ? r->stream : MEND_NO_STREAM, r->events[i].stream);
     }
     kit_begin_capture(w, r->stream);
     block = kit_alloc(w, QUARTER, r->stream);
