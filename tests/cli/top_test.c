@@ -34,6 +34,8 @@ static bool open_rig(rig *r, const char *settings)
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     memset(r, 0, sizeof(*r));
     device.memory_bytes = 256 * MEND_MIB;
+    device.device_count = 2;
+    config.device = 1;
     bool is_open = mend_sim_create(&device, &r->sim) == MEND_OK;
     config.driver = is_open ? mend_sim_driver(r->sim) : NULL;
     setenv("MEND_CONF", settings, 1);
@@ -208,7 +210,7 @@ MEND_TEST(top, the_program_shows_each_pool)
         usleep(1000);
     }
     expect_run(0, command_line("top --once %d", (int)getpid()),
-               "process ... (cli_tests..., device 0\nlive  200 MiB in 1 blocks, peak 200 MiB\nheld "
+               "process ... (cli_tests..., device 1\nlive  200 MiB in 1 blocks, peak 200 MiB\nheld "
                " 2... of 256 "
                "MiB, peak 2...; asleep 0 B\nfree  ...calls ...waits 0.0 of the CPU/s...\n"
                "Owners ...  a 'step'? ... 200 MiB  100 %       1          0  steady\n\n"
@@ -216,12 +218,12 @@ MEND_TEST(top, the_program_shows_each_pool)
                "");
     /* Without a terminal that is all. Other processes may publish pools, too. */
     expect_run(0, "top",
-               command_line(" process dev ...%d   0    200 MiB    2...MiB    256 MiB [####...] ... "
+               command_line(" process dev ...%d   1    200 MiB    2...MiB    256 MiB [####...] ... "
                             "cli_tests",
                             (int)getpid()),
                "");
     expect_run(0, command_line("top --once --json %d", (int)getpid()),
-               "[{'process': ..., 'program': 'cli_tests...', 'device': 0, 'age_s': "
+               "[{'process': ..., 'program': 'cli_tests...', 'device': 1, 'age_s': "
                "...'live_bytes': 209715200, ...'free': {"
                "'whole_bytes': ...'per_second': {'allocations': ...'owner_count': 1, 'owners': "
                "[{'name': 'a \\'step\\'\\u000a', 'live_bytes': 209715200, 'live_blocks': 1, "

@@ -274,7 +274,7 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {"limit", take_row, MEND_MIB, "Raise the limit to 5.00 MiB or more, or free memory.",
+    {"limit", take_row, 4 * MEND_MIB, "Raise the limit to 8.00 MiB or more, or free memory.",
      "would help", raise_limit},
     {"limit, others", free_beside_others, 3 * MEND_MIB, "Raise the limit to 5.00 MiB", "no setting",
      raise_limit},

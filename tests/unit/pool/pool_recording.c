@@ -37,7 +37,7 @@ typedef struct rig {
 
 static bool open_recorded(mend_world *w, uint64_t keep_bytes)
 {
-    return kit_open_default(w) &&
+    return kit_open_set(w, w->sim_config.device_count = 2, w->pool_config.device = 1) &&
            mend_recorder_start(mend_observers_of(&w->pool->heap), path, keep_bytes) == MEND_OK;
 }
 
@@ -93,8 +93,8 @@ RECORDING_TEST(it_has_the_events_of_the_history)
     EXPECT_OK(mend_pool_destroy(w->pool));
     EXPECT_TRUE(test_recording_read(path, &r->file));
     EXPECT_TRUE(r->file.has_ended && !r->file.is_exit && warnings == 0 && stats.record_lost == 0);
-    EXPECT_FIELDS(r->file.run, process, (uint64_t)getpid(), limit_bytes, stats.limit_bytes,
-                  memory_bytes, stats.device_bytes);
+    EXPECT_FIELDS(r->file.run, process, (uint64_t)getpid(), device, 1, limit_bytes,
+                  stats.limit_bytes, memory_bytes, stats.device_bytes);
     EXPECT_STR_EQ("recorded step", r->file.scope);
     EXPECT_STR_EQ("recorded stream", r->file.name.name);
     EXPECT_FIELDS(r->file.name, kind, MEND_NAME_STREAM, number, 99);

@@ -86,6 +86,11 @@ static uint64_t bytes_of(const recorded_events *events, int kind)
     return bytes;
 }
 
+static uint32_t seventh_stack(KIT_UNUSED void *context, KIT_UNUSED uint64_t size_bytes)
+{
+    return 7;
+}
+
 SNAPSHOT_TEST(has_all_that_lives_and_is_held)
 {
     test_recording r;
@@ -93,7 +98,9 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     void *first = kit_alloc(w, 3 * MEND_MIB, NULL);
     mend_graph_pool *graph_pool = kit_begin_graph_pool(w, S(1));
     KIT_THREAD(.sleep_tag = 9);
+    EXPECT_OK(mend_stack_set_source(seventh_stack, NULL, 1));
     void *second = kit_alloc(w, 1000, S(1));
+    EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
     mend_set_alloc_options(NULL, NULL);
     EXPECT_OK(mend_graph_pool_end(graph_pool));
     EXPECT_OK(mend_scope_pop());
@@ -114,7 +121,7 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     ASSERT_U64_EQ(2, r.live.count);
     const mend_history_event *small = &r.live.list[r.live.list[0].address != second];
     EXPECT_TRUE(small->address == second && small->requested_bytes == 1000);
-    EXPECT_TRUE(small->scope != 0 && small->stream == S(1) && small->tag == 9);
+    EXPECT_TRUE(small->stack == 7 && small->scope != 0 && small->stream == S(1) && small->tag == 9);
     EXPECT_TRUE(small->graph_pool == graph_pool && small->is_for_graphs);
     EXPECT_U64_EQ(9 + 11, r.live.list[0].tag + r.live.list[1].tag);
     test_recording_clear(&r);
@@ -173,11 +180,6 @@ static void count_plainly(int number)
     atomic_fetch_add(&heard, number == SIGUSR2);
 }
 
-static struct sigaction with(void (*handler)(int, siginfo_t *, void *))
-{
-    return (struct sigaction){.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
-}
-
 static bool handles(void (*handler)(int))
 {
     struct sigaction now;
@@ -190,7 +192,7 @@ CHILD_TEST(pool_snapshot, the_handler_of_the_program_is_called_and_given_back)
     mend_world w;
     mend_pool *other = NULL;
     atomic_store(&heard, 0);
-    struct sigaction own = with(count_up);
+    struct sigaction own = {.sa_sigaction = count_up, .sa_flags = SA_SIGINFO};
     own.sa_flags |= (int)SA_RESETHAND; /* of its own handler alone */
     sigaction(SIGUSR2, &own, NULL);
     EXPECT_TRUE(open_one(&w));
@@ -228,7 +230,7 @@ CHILD_TEST(pool_snapshot, a_handler_that_comes_above_stays)
     mend_world w;
     mend_pool *other = NULL;
     EXPECT_TRUE(open_one(&w));
-    const struct sigaction own = with(pass_on);
+    const struct sigaction own = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
     sigaction(SIGUSR2, &own, &above);
     ask(1);                                                   /* it calls Mend's */
     EXPECT_ERROR(SYSTEM, mend_world_create_pool(&w, &other)); /* it might not */

@@ -267,10 +267,10 @@ KIT_RIG_EACH(share_limit_file, of_two_that_ask_at_once_the_second_withdraws, int
     mend_shared_limit_file_give(one, 500);
     told.count = 0;
     mend_test_before_writes(say_again);
-    EXPECT_TRUE(mend_shared_limit_file_claim(two, 600) != is_first); /* it waits for nothing */
+    EXPECT_TRUE(mend_shared_limit_file_claim(two, LIMIT) != is_first); /* it waits for nothing */
     mend_test_before_writes(NULL);
     EXPECT_INT_EQ(is_first ? 2 : 4, told.count); /* asks, no more, asks and claims */
-    EXPECT_U64_EQ(is_first ? 0 : 600, two->own.claimed_bytes);
+    EXPECT_U64_EQ(is_first ? 0 : LIMIT, two->own.claimed_bytes);
 }
 
 static mend_limit_slot *other;
