@@ -198,7 +198,6 @@ BOTH(nothing_else_is_told)
     kit_free(w, kit_alloc_used(w, 20 * MEND_MIB, S(1), 1000), S(1));
     kit_free(w, kit_alloc(w, 20 * MEND_MIB, MEND_NO_STREAM), MEND_NO_STREAM);
     kit_free(w, kit_alloc_used(w, MEND_MIB, S(0), 1000), MEND_NO_STREAM);
-    mend_sim_advance(w->sim, 10000);
     void *dropped = kit_alloc(w, MEND_MIB, S(0));
     EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .others = MEND_DISCARD), NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));

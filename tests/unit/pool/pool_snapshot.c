@@ -192,8 +192,7 @@ CHILD_TEST(pool_snapshot, the_handler_of_the_program_is_called_and_given_back)
     mend_world w;
     mend_pool *other = NULL;
     atomic_store(&heard, 0);
-    struct sigaction own = {.sa_sigaction = count_up, .sa_flags = SA_SIGINFO};
-    own.sa_flags |= (int)SA_RESETHAND; /* of its own handler alone */
+    struct sigaction own = {.sa_sigaction = count_up, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
     sigaction(SIGUSR2, &own, NULL);
     EXPECT_TRUE(open_one(&w));
     EXPECT_OK(mend_world_create_pool(&w, &other));

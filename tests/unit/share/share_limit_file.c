@@ -236,6 +236,7 @@ static struct {
     int count, file;
     off_t at;
     unsigned char slots[3][72];
+    mend_limit_slot *other;
 } told;
 
 static void keep(const void *bytes, size_t count)
@@ -273,17 +274,15 @@ KIT_RIG_EACH(share_limit_file, of_two_that_ask_at_once_the_second_withdraws, int
     EXPECT_U64_EQ(is_first ? 0 : LIMIT, two->own.claimed_bytes);
 }
 
-static mend_limit_slot *other;
-
 static void want_meanwhile(KIT_UNUSED const void *bytes, KIT_UNUSED size_t count)
 {
     mend_test_before_writes(NULL);
-    EXPECT_U64_EQ(1, mend_shared_limit_file_want(other, 10));
+    EXPECT_U64_EQ(1, mend_shared_limit_file_want(told.other, 10));
 }
 
 SCENE_TEST(share_limit_file, of_two_that_want_at_once_each_has_its_own_number)
 {
-    other = &r->a;
+    told.other = &r->a;
     mend_test_before_writes(want_meanwhile);
     EXPECT_U64_EQ(2, mend_shared_limit_file_want(&r->b, 20));
 }
