@@ -409,7 +409,6 @@ static mend_outcome commit(mend_heap *heap, const mend_request *request, bool ma
         return mend_outcome_without_host_memory(); /* before anything is mapped */
     }
     mend_budget_note_use(heap);
-    heap->shortage.held_range = 0;
     for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
         outcome = clear_gaps(heap, request, &parts[i]);
         heap->shortage.held_range = outcome == MEND_NOTHING ? parts[i].range->address : 0;

@@ -107,7 +107,6 @@ mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *opti
                                  mend_selection *selection, mend_sleep_report *report)
 {
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
-    *selection = (mend_selection){0};
     selection->sleepers = calloc(heap->chunks.mapped.count + 1, sizeof(selection->sleepers[0]));
     if (selection->sleepers == NULL) {
         return mend_no_host_memory("a sleep");

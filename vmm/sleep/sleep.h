@@ -48,7 +48,7 @@ typedef struct mend_match {
 mend_result mend_match_names(const mend_heap *heap, const mend_sleep_options *options,
                              const uint64_t *tags, size_t tag_count, mend_match *match);
 
-/* The report gets what is to sleep and stays. */
+/* Into an empty selection. The report gets what is to sleep and stays. */
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection, mend_sleep_report *report);
 

@@ -110,9 +110,7 @@ NO_STREAM_TEST(beside_a_capture_the_host_waits_for_streams_and_room_knows)
     for (int i = 0; i < BLOCKS; i++) {
         blocks[i] = kit_alloc_used(w, BLOCK_BYTES, S(0), LONG_NS);
     }
-    for (int i = 0; i < BLOCKS; i++) {
-        kit_free(w, blocks[i], S(0));
-    }
+    kit_free_row(w, blocks, BLOCKS, S(0));
     EXPECT_OK(mend_get_available(w->pool, MEND_NO_STREAM, &room));
     EXPECT_U64_EQ(32 * MEND_KIB, room.now_bytes); /* beside the small blocks */
     kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);

@@ -26,9 +26,7 @@ static bool open_rig(rig *r, uint64_t address_reservation_bytes)
     }
     void *all = kit_alloc(&r->w, CHUNK, NULL);
     kit_free(&r->w, all, NULL);
-    for (int i = 0; i < BLOCKS; i++) {
-        r->blocks[i] = kit_alloc_written(&r->w, BLOCK, NULL);
-    }
+    kit_alloc_written_row(&r->w, r->blocks, BLOCKS, BLOCK, NULL);
     for (int i = 0; i < BLOCKS; i++) {
         if (i != 1 && i != 3 && i != 5) {
             kit_free(&r->w, r->blocks[i], NULL);
@@ -46,9 +44,7 @@ static void close_rig(rig *r)
 
 static int is_unmapped(rig *r, int i)
 {
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(r->w.pool, r->blocks[i], &info));
-    return info.is_unmapped;
+    return kit_info(&r->w, r->blocks[i]).is_unmapped;
 }
 
 static uint64_t unmapped_blocks(rig *r)

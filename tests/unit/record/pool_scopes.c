@@ -57,11 +57,8 @@ KIT_TEST(pool_scopes, a_scope_has_what_was_allocated_in_it_and_inside_it)
                   peak_live_bytes, MEND_MIB + 512, allocations, 2, around, 0);
     EXPECT_FIELDS(forward, live_bytes, MEND_MIB, own_live_bytes, MEND_MIB, own_live_blocks, 1,
                   around, step.number, pool_peak_bytes, MEND_MIB + 512);
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_OK(mend_get_block_info(w->pool, second, &info));
-    EXPECT_U64_EQ(forward.number, info.scope);
-    EXPECT_OK(mend_get_block_info(w->pool, outside, &info));
-    EXPECT_U64_EQ(0, info.scope);
+    EXPECT_U64_EQ(forward.number, kit_info(w, second).scope);
+    EXPECT_U64_EQ(0, kit_info(w, outside).scope);
     EXPECT_OK(mend_reset_peak_stats(w->pool)); /* live blocks inside it are its peak, too */
     kit_free(w, second, NULL);
     kit_free(w, first, NULL);
@@ -237,9 +234,7 @@ KIT_TEST(pool_scopes, want_of_host_memory_counts_a_block_for_the_scope_around)
     EXPECT_OK(mend_test_starve(0, UINT64_MAX, mend_alloc(w->pool, 512, NULL, &block)));
     EXPECT_TRUE(mend_test_failed_host_allocations() > 0);
     EXPECT_OK(mend_scope_pop());
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_OK(mend_get_block_info(w->pool, block, &info));
-    EXPECT_U64_EQ(0, info.scope);
+    EXPECT_U64_EQ(0, kit_info(w, block).scope);
     kit_free(w, block, NULL);
     EXPECT_U64_EQ(0, scope_of(w, "", "a").number);
 }

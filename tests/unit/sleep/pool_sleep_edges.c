@@ -92,6 +92,16 @@ SHAREABLE_TEST(pool_sleep_edges, neighbours_are_kept_where_each_is_to_be)
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     for (uint64_t i = 0; i < 2; i++) {
         blocks[i] = kit_alloc_with(w, MEND_MIB / 2, NULL, .tag = 1 + i);
+    }
+    EXPECT_OK(mend_history_start(w->pool, 1));
+    EXPECT_OK(mend_sleep(
+        w->pool, KIT_OPTIONS(mend_sleep_options, .others = MEND_DISCARD, .keep_free = 2), &report));
+    EXPECT_U64_EQ(MEND_MIB, report.dropped_bytes);
+    kit_expect_event(w->pool, MEND_EVENT_SLEEP, MEND_CAUSE_SLEEP, MEND_MIB);
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* another cause */
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_expect_event(w->pool, MEND_EVENT_WAKE, MEND_CAUSE_SLEEP, MEND_MIB);
+    for (uint64_t i = 0; i < 2; i++) {
         kit_write(w, NULL, blocks[i], MEND_MIB / 2);
     }
     EXPECT_OK(mend_sleep(w->pool,
