@@ -36,6 +36,22 @@ MEND_TEST(pool_growth, ends_at_the_bound_by_waits_on_the_device)
     EXPECT_U64_EQ(4 * BLOCK_BYTES, held_after_an_offload(&w, 400));
 }
 
+/* A stream waits for what was freed first, and for nothing beside it. */
+KIT_EACH(pool_growth, a_stream_waits_for_no_neighbour, int, is_last, 2,
+         kit_open_set(w, w->pool_config.growth_percent = 100))
+{
+    void *row[3];
+    kit_free(w, kit_alloc(w, 3 * MEND_MIB, S(0)), S(0));
+    kit_alloc_row(w, row, 3, MEND_MIB, S(0));
+    for (int i = 0; i < 3; i++) {
+        void *block = row[(2 * is_last + i) % 3];
+        kit_use(w, S(i != 0), block, MEND_MIB, LONG_NS);
+        kit_free(w, block, S(i != 0));
+    }
+    EXPECT_PTR_EQ(row[2 * is_last], kit_alloc(w, MEND_MIB, S(2)));
+    kit_expect_waits(w, 1, 0);
+}
+
 /* ---- the soft limit: steps without growth, callbacks, and then it grows all the same --------- */
 
 /* A device of 16 MiB, and a callback that frees nothing. */

@@ -43,8 +43,14 @@ KIT_TEST(address_space, the_usual_size_comes_back_after_refusals)
     mend_space_give(&space, take_page(&space, PAGE), PAGE);
     EXPECT_U64_EQ(2 * PAGE, space.address_bytes);
     mend_space_trim(&space, 0);
-    take_page(&space, PAGE);
+    uint64_t last = take_page(&space, PAGE);
     EXPECT_U64_EQ(RESERVE, space.address_bytes);
+    last = last / PAGE % 2 == 0 ? last : take_page(&space, PAGE); /* an odd page follows */
+    const uint64_t room_bytes = mend_space_room_at(&space, last + PAGE);
+    kit_fail(w, "reserve", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY,
+                  mend_space_place(&space, 0, room_bytes, 2 * PAGE, &address));
+    mend_sim_clear_faults(w->sim);
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_clear(&space));
     EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_pop(w->driver));
 }
