@@ -142,19 +142,20 @@ static void close_two(two_pools *r)
 
 /* Ways to know of a capture: a graph pool is begun on its stream, or on all streams and a call
  * names it, or a call names it and there is no graph pool, or a call before the capture names its
- * stream anew. */
-KIT_RIG_EACH(pool_captures, no_pool_waits_while_another_one_knows_of_one, int, way, 4, two_pools, r,
+ * stream anew, or a trim asks about it. */
+KIT_RIG_EACH(pool_captures, no_pool_waits_while_another_one_knows_of_one, int, way, 5, two_pools, r,
              open_two(r, kit_open_default), close_two(r))
 {
     mend_world *w = &r->w;
     mend_graph_pool *graph_pool =
-        way != 2 ? kit_begin_graph_pool(w, way == 1 ? MEND_EVERY_STREAM : S(0)) : NULL;
-    if (way == 3) {
+        way != 2 && way != 4 ? kit_begin_graph_pool(w, way == 1 ? MEND_EVERY_STREAM : S(0)) : NULL;
+    if (way >= 3) {
         EXPECT_OK(mend_unregister_stream(w->pool, S(0)));
         kit_free(w, kit_alloc(w, 512, S(1)), S(0));
     }
     kit_begin_capture(w, S(0));
     void *block = way == 1 || way == 2 ? kit_alloc(w, 512, S(0)) : NULL;
+    EXPECT_OK(way == 4 ? mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL) : MEND_OK);
     EXPECT_ERROR(CAPTURING, mend_trim(r->other, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_ERROR(CAPTURING, mend_sleep(r->other, NULL, NULL));
     EXPECT_ERROR(CAPTURING, mend_compact(r->other, NULL, NULL));
