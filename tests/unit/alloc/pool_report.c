@@ -111,6 +111,7 @@ KIT_SET_TEST(pool_report, says_who_has_what, w->sim_config.memory_bytes = 32 * M
                     "held for graphs); the GPU has 32.00 MiB, of which 18.25 MiB is free and 6.00 "
                     "MiB held by other pools and processes. Raise the limit to 12.75 MiB or more, "
                     "or free memory; ending the capture in progress and releasing graph pools");
+    EXPECT_U64_EQ(0, kit_oom_report().fitting_bytes);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
 }
 
