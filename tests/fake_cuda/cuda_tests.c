@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/system.h"
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
 #include "mend/mend_devices.h"
@@ -40,6 +41,8 @@ FAKE_TEST(a_device_is_described_and_probed)
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_CONTEXT, cuda->device_close(cuda, 0));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, cuda->device_open(cuda, 1, &info));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, cuda->device_open(cuda, -1, &info));
+    const uint64_t before_ms = mend_now_ms(), now_ms = cuda->clock_ns(cuda) / 1000000;
+    EXPECT_TRUE(before_ms <= now_ms && now_ms <= mend_now_ms());
 }
 
 /* Opens and closes device 0 under the switches as they are, and breaks no rule of the driver. */

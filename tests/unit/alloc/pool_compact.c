@@ -159,6 +159,21 @@ KIT_CASE(pool_compact, a_refusal_hides_no_other_reason, rig, r, open_rig(r, 64 *
     EXPECT_U64_EQ(CHUNKS - 1, compact(r, NULL).compactions);
 }
 
+/* The small chunk copies less, but more for each byte that it gives. */
+KIT_CASE(pool_compact, copies_count_for_what_they_gain, rig, r, open_rig(r, 64 * MEND_MIB),
+         close_rig(r))
+{
+    mend_compact_limits limits = MEND_COMPACT_LIMITS_INIT;
+    void *large = kit_alloc_with(&r->w, 4 * CHUNK, r->stream, .in_one_chunk = 1);
+    void *small = kit_alloc_with(&r->w, CHUNK, r->stream, .in_one_chunk = 1);
+    kit_free(&r->w, large, r->stream);
+    kit_free(&r->w, small, r->stream);
+    kit_alloc_with(&r->w, CHUNK, r->stream, .address = large);
+    kit_alloc_with(&r->w, CHUNK - BLOCK, r->stream, .address = small);
+    limits.copied_bytes = CHUNK;
+    EXPECT_U64_EQ(3 * CHUNK, compact(r, &limits).gained_bytes);
+}
+
 /* Once the free memory of a chunk belongs to a graph pool, and once its live block. */
 KIT_RIG_EACH(pool_compact, memory_of_graphs_stays_where_it_is, int, is_live, 2, rig, r,
              open_rig(r, 64 * MEND_MIB), close_rig(r))

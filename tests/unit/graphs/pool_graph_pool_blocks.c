@@ -269,6 +269,8 @@ WORLD_64_TEST(pool_graph_pool_blocks, a_checkpoint_that_cannot_be_restored_chang
     two[1].pointer = (void *)(uintptr_t)4096;
     expect_refusal(graph_pool, two, 2, "not mapped");
     two[1].pointer = freed;
+    two[1].size_bytes = 8192; /* free memory, and what is outside behind it */
+    expect_refusal(graph_pool, two, 2, "another block lies there");
     two[1].size_bytes = 0;
     expect_refusal(graph_pool, two, 2, "sizes are");
     two[1].size_bytes = UINT64_MAX;

@@ -171,6 +171,12 @@ MEND_TEST(pool_config, a_pool_on_memory_of_the_host_leaves_a_tenth_of_what_is_fr
     }
 }
 
+KIT_SET_TEST(pool_config, a_part_of_memory_of_the_host_is_of_all_of_it,
+             w->sim_config.is_integrated = 1, w->pool_config.limit_percent = 50)
+{
+    EXPECT_STATS(w, limit_bytes, 32 * MEND_MIB);
+}
+
 MEND_TEST(pool_config, a_pool_on_memory_of_the_host_needs_to_know_what_is_free)
 {
     mend_world w;

@@ -72,6 +72,14 @@ static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
     expect_kinds(r, (const mend_event_kind[]){__VA_ARGS__},                                        \
                  sizeof((const mend_event_kind[]){__VA_ARGS__}) / sizeof(mend_event_kind))
 
+/* The cause of all events since the last time. */
+static void expect_cause(rig *r, mend_event_cause cause)
+{
+    for (size_t i = read(r); i-- > 0;) {
+        EXPECT_INT_EQ((int)cause, (int)r->events[i].cause);
+    }
+}
+
 #define RIG_TEST(name, opening) KIT_RIG_TEST(pool_history, name, rig, opening, close_rig(r))
 
 /* Of eight events the last five are held, until the capacity is another one. */
@@ -119,13 +127,19 @@ RIG_TEST(the_front_cache_goes_on_and_its_blocks_are_told, open_rig(r))
     EXPECT_KINDS(r, MEND_EVENT_ALLOC, MEND_EVENT_FREE);
     EXPECT_FIELDS(r->events[0], cause, MEND_CAUSE_HIT, size_bytes, QUARTER, duration_ns, 0);
     EXPECT_PTR_EQ(r->stream, r->events[1].stream);
-    kit_alloc(w, QUARTER, r->stream);
+    block = kit_alloc(w, QUARTER, r->stream);
+    read(r);
     EXPECT_OK(mend_compact(w->pool, NULL, NULL));
+    expect_cause(r, MEND_CAUSE_COMPACT);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     follow(r);
     EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_COMPACT]);
     EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_WAKE]);
+    kit_free(w, block, r->stream);
+    read(r);
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    expect_cause(r, MEND_CAUSE_TRIM);
 }
 
 /* Each step of a request says why, in which chunk, and how long it took. The block how it was

@@ -59,12 +59,6 @@ static void expect_reserved(const family *f, const uint64_t mib[], uint64_t trim
     EXPECT_U64_EQ(trims, kit_stats(f->pools[0]).peer_pool_trims);
 }
 
-static void expect_none(mend_pool *pool, uint64_t size_bytes)
-{
-    void *pointer = NULL;
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(pool, size_bytes, NULL, &pointer));
-}
-
 /* Leaves so many idle MiB in a pool. */
 static void leave_idle(mend_pool *pool, uint64_t mib)
 {
@@ -227,30 +221,6 @@ FAMILY_TEST(pool_peer_pools, one_that_waits_serves_its_own_threads, open_family(
     kit_observed(w, use_while_it_waits, r, kit_alloc(w, 4 * MEND_MIB, NULL));
     EXPECT_INT_EQ(1, r->waits);
     EXPECT_OK(mend_unregister_stream(r->pools[1], S(0)));
-}
-
-MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_alone)
-{
-    mend_world w;
-    mend_world other;
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 8 * MEND_MIB;
-    w.sim_config.device_count = 2;
-    other = w;
-    ASSERT_TRUE(kit_open(&w));
-    ASSERT_TRUE(kit_open(&other));
-    w.pool_config.device = 1;
-    mend_pool *beside = kit_pool(&w);
-    leave_idle(beside, 8);
-    leave_idle(other.pool, 8);
-    kit_alloc(&w, 6 * MEND_MIB, NULL);
-    expect_none(w.pool, 3 * MEND_MIB);
-    EXPECT_U64_EQ(8 * MEND_MIB, reserved(beside));
-    EXPECT_U64_EQ(8 * MEND_MIB, reserved(other.pool));
-    EXPECT_U64_EQ(0, kit_stats(w.pool).peer_pool_trims);
-    EXPECT_OK(mend_pool_destroy(beside));
-    kit_close(&other);
-    kit_close(&w);
 }
 
 FAMILY_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over, open_family(r, 3))

@@ -31,6 +31,23 @@ RANGE_TEST(pool_range_streams, pages_are_of_no_graph_pool_that_is_begun, 4 * PAG
     kit_end_graph_pool(graph_pool, S(0));
 }
 
+/* Of each stream that used the pages an event is recorded, while the stream must still be there. */
+KIT_TEST_IN(pool_range_streams, pages_are_idle_behind_a_declared_stream_that_vanished,
+            kit_open_set(w, w->pool_config.detect_destroyed_streams = 1,
+                         w->pool_config.limit_bytes = 2 * MEND_MIB))
+{
+    mend_range *range = create(w, 2 * MEND_MIB, PAGE);
+    mend_stream reader = kit_stream(w);
+    expect_commit(range, 0, 2 * MEND_MIB, S(0));
+    kit_use(w, reader, at(range, 0), 2 * MEND_MIB, 50000);
+    EXPECT_OK(mend_range_record_stream(range, 0, 2 * MEND_MIB, reader));
+    expect_decommit(range, 0, 2 * MEND_MIB, S(0));
+    EXPECT_OK(mend_sim_stream_destroy(w->sim, reader));
+    kit_alloc_used(w, 2 * MEND_MIB, S(1), 10); /* behind a wait on the device */
+    kit_expect_waits(w, 1, 0);
+    EXPECT_STATS(w, context_fences, 0);
+}
+
 RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
 {
     expect_commit(range, 0, 2 * PAGE, S(0));
